@@ -1,0 +1,5 @@
+"""``python -m pseudoclaude``."""
+
+from .cli import main
+
+main()

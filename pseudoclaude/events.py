@@ -1,0 +1,195 @@
+"""What the runtime reports upward.
+
+Two kinds: *progress* may be dropped when a listener is slow; everything else must arrive. Every event carries a
+sequence number that grows by one per event of its bus, so that a listener can tell that progress was dropped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """The base of all events: which agent it concerns (name and id; empty for the team) and when it happened."""
+
+    droppable: ClassVar[bool] = False
+    agent: str = ""
+    agent_id: str = ""
+    seq: int = 0
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextProgress(Event):
+    """A piece of text that a model is writing; the whole text comes with :class:`Replied`."""
+
+    droppable: ClassVar[bool] = True
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolProgress(Event):
+    """What a running tool has to say."""
+
+    droppable: ClassVar[bool] = True
+    tool: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberJoined(Event):
+    """A member was spawned."""
+
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChanged(Event):
+    """An agent's state: starting, working, idle, waiting, paused, stalled, failed, ended. ``why`` says more."""
+
+    state: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(Event):
+    """A run began; ``why`` is what it began for."""
+
+    run_id: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailDelivered(Event):
+    """Messages entered the agent's conversation."""
+
+    message_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replied(Event):
+    """A model answered; ``content`` holds the blocks of the answer, ``usage`` what the API counted."""
+
+    content: tuple[dict[str, Any], ...]
+    text: str
+    stop_reason: str
+    usage: dict[str, int]
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCalled(Event):
+    """A tool is about to run."""
+
+    call_id: str
+    tool: str
+    input: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFinished(Event):
+    """A tool call has its result."""
+
+    call_id: str
+    tool: str
+    content: str | list[dict[str, Any]]
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailSent(Event):
+    """A message is stored. ``agent`` is the sender, ``recipient`` a display name."""
+
+    message_id: str
+    recipient: str
+    type: str
+    summary: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskChanged(Event):
+    """A task of the board was made or changed."""
+
+    task_id: str
+    subject: str
+    status: str
+    owner: str = ""
+    blocked_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnded(Event):
+    """A run is over: finished, failed, interrupted or limit; ``text`` is its last text."""
+
+    run_id: str
+    status: str
+    text: str = ""
+    error: str = ""
+    turns: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warned(Event):
+    """Something the person should know and the run survives."""
+
+    text: str
+
+
+class EventBus:
+    """Passes events to any number of listeners, without ever waiting for one.
+
+    A listener's queue takes at most ``progress_limit`` waiting events before progress is dropped for it; other
+    events always enter.
+    """
+
+    def __init__(self, *, progress_limit: int = 1_000) -> None:
+        self._seq = 0
+        self._limit = progress_limit
+        self._listeners: list[MemoryObjectSendStream[Event]] = []
+        self._taps: list[Callable[[Event], None]] = []
+
+    def publish(self, event: Event) -> None:
+        """Give the event its sequence number and pass it on; never blocks and never raises."""
+        self._seq += 1
+        numbered = replace(event, seq=self._seq)
+        for tap in self._taps:
+            tap(numbered)
+        for listener in tuple(self._listeners):
+            if event.droppable and listener.statistics().current_buffer_used >= self._limit:
+                continue
+            try:
+                listener.send_nowait(numbered)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                self._drop(listener)
+
+    def publish_for(self, agent: str, agent_id: str, event: Event) -> None:
+        """Publish an event as one that concerns this agent."""
+        self.publish(replace(event, agent=agent, agent_id=agent_id))
+
+    def tap(self, listener: Callable[[Event], None]) -> None:
+        """Call ``listener`` with every event from now on, as it is published; it must be quick and not raise."""
+        self._taps.append(listener)
+
+    def subscribe(self) -> MemoryObjectReceiveStream[Event]:
+        """A stream of every event from now on; it ends when the bus is closed. Close it when done."""
+        send, receive = anyio.create_memory_object_stream[Event](math.inf)
+        self._listeners.append(send)
+        return receive
+
+    def close(self) -> None:
+        """End every listener's stream, after what it already holds."""
+        for listener in tuple(self._listeners):
+            self._drop(listener)
+
+    def _drop(self, listener: MemoryObjectSendStream[Event]) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+        listener.close()
