@@ -1,0 +1,1 @@
+"""Mail at rest: the contract of a store (:mod:`.store`), ours (:mod:`.native`), one agent's view, the reminder."""

@@ -1,0 +1,1 @@
+"""Everything durable: three small protocols (:mod:`.base`) and their back ends."""

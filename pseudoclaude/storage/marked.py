@@ -1,0 +1,205 @@
+"""A log with segments and marks: ``<key>/`` with ``lock``, ``000000000000.jsonl``, … and ``read.jsonl``.
+
+One kernel lock, on a file that is never replaced, covers all of them; readers take none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from .appending import Appender
+from .base import Damage, Record
+from .chain import LOCK, Place
+from .lines import data_of
+from .locking import LockTimeoutError, patiently
+from .logs import _INLINE, _PLACES, Appended, Context, FileLog
+from .marks import Marks, MarksFile, ranges_of
+from .system import APPEND, CREATE, WRITE, OpenFile
+
+T = TypeVar("T")
+
+
+class FileMarkedLog(FileLog):
+    """See :class:`~pseudoclaude.storage.base.MarkedLog`."""
+
+    def __init__(self, context: Context, key: str) -> None:
+        super().__init__(context, key, folder=True)
+        self._lock: OpenFile | None = None
+        self._lock_path = f"{self._path}/{LOCK}"
+        self._marks = MarksFile(context.system, f"{self._path}/read.jsonl")
+        self._marks_reported = False
+
+    async def end(self) -> int:
+        """See :meth:`~pseudoclaude.storage.base.Log.end`. Records that were marked and then lost stay counted."""
+        return self._guard(self._end)
+
+    async def mark(self, indices: Iterable[int]) -> None:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.mark`."""
+        wanted = set(indices)
+        end = self._guard(self._end)
+        if (bad := next((index for index in sorted(wanted) if not 0 <= index < end), None)) is not None:
+            raise IndexError(bad, end)
+        if not wanted or wanted <= self._marked(wanted):
+            return
+        attempt = partial(self._try_mark, wanted)
+        long = attempt()
+        if long is None:
+            long = await patiently(attempt, self._context.lock_wait, self._timed_out)
+        if long:
+            await self._thread(self._try_compact)
+
+    async def unmarked(self, limit: int | None = None) -> list[Record]:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.unmarked`."""
+        marks = self._guard(self._read_marks)
+        place = self._guard(partial(self._unmarked_place, marks))
+        if place is None or limit == 0:
+            return []
+        work = partial(self._unmarked, marks, place, limit)
+        return await self._thread(work) if self._chain.is_far(place, _INLINE) else self._guard(work)
+
+    async def marked(self, indices: Iterable[int]) -> set[int]:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.marked`."""
+        return self._marked(indices)
+
+    async def version(self) -> object:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.version`."""
+        return self._guard(self._version)
+
+    def close(self) -> None:
+        """Give up the descriptors; the next use opens them again."""
+        super().close()
+        self._lock = None
+        self._marks.close()
+
+    def _create(self) -> None:
+        root = self._context.root
+        root.check(self._key)
+        changed = root.make_folder(self._path)
+        self._system.open(self._lock_path, WRITE | CREATE)
+        self._sync_folders([*changed, self._path])
+
+    def _end(self) -> int:
+        return max(self._chain.look().next, self._marks.read().bound)
+
+    def _version(self) -> object:
+        if self._chain.newest is None:
+            self._chain.assume(self._marks.read().at[0])
+        return (*self._chain.seen(), *self._marks.version())
+
+    def _read_marks(self) -> Marks:
+        marks = self._marks.read()
+        if self._marks.damaged and not self._marks_reported:
+            self._marks_reported = True
+            self._context.report(Damage(self._key, self._marks.path, 0, 0))
+        return marks
+
+    def _marked(self, indices: Iterable[int]) -> set[int]:
+        marks = self._guard(self._read_marks)
+        return {index for index in indices if index in marks}
+
+    def _unmarked_place(self, marks: Marks) -> Place | None:
+        self._chain.assume(marks.at[0])
+        if self._chain.newest == marks.at[0] and self._chain.seen()[1] == marks.at[1]:
+            return None
+        if self._chain.look().next <= marks.through:
+            return None
+        return self._chain.place_of(marks.through, marks.at)
+
+    def _unmarked(self, marks: Marks, place: Place, limit: int | None) -> list[Record]:
+        records: list[Record] = []
+        passed = [(marks.through, place)]
+        also = bool(marks.also)
+        for index, line, after in self._chain.walk(place, marks.through):
+            if len(passed) < _PLACES:
+                passed.append((index + 1, after))
+            if also and index in marks:
+                continue
+            records.append(Record(index, data_of(line)))
+            if limit is not None and len(records) >= limit:
+                break
+        self._chain.passed = passed
+        return records
+
+    def _try_append(self, data: bytes, unless: tuple[int, Callable[[bytes], bool]] | None = None) -> Appended | None:
+        return self._locked(lambda: self._append(self._current(), data, unless))
+
+    def _try_mark(self, wanted: set[int]) -> bool | None:
+        return self._locked(lambda: self._mark(wanted))
+
+    def _try_compact(self) -> None:
+        self._locked(self._marks.compact)
+
+    def _locked(self, work: Callable[[], T]) -> T | None:
+        """Do it under the lock, if nobody holds that; None if somebody does."""
+        if not self._mutex.acquire(blocking=False):
+            return None
+        try:
+            lock = self._lock or self._open_lock()
+            while True:
+                if not self._system.lock(lock):
+                    return None
+                try:
+                    if self._system.fstat(lock).st_nlink:
+                        self._context.kept.touch(self)
+                        return work()
+                finally:
+                    self._system.unlock(lock)
+                self.close()  # removed, and perhaps made anew
+                lock = self._open_lock()
+        except FileNotFoundError:
+            self.close()
+            raise
+        except OSError as error:
+            raise self._refused(error) from error
+        finally:
+            self._mutex.release()
+
+    def _open_lock(self) -> OpenFile:
+        self._context.root.check(self._key)
+        self._lock = self._system.open(self._lock_path, WRITE)
+        return self._lock
+
+    def _mark(self, wanted: set[int]) -> bool:
+        old = self._marks.read()
+        new = old.with_ranges(ranges_of(wanted))
+        # What is missing before a marked record would keep ``through`` where it is for ever.
+        new = new.with_ranges(gap for gap in self._gaps if gap[1] in new)
+        if new == old:
+            return False
+        return self._marks.write(replace(new, at=max(old.at, self._chain.place_before(new.through))))
+
+    def _current(self) -> Appender:
+        """The newest segment, ready for an append: its seal followed, the missing successor made."""
+        appender, bound = self._appender, 0
+        if appender is None:
+            firsts = self._chain.firsts()
+            # Marks that reach further than the log tell of records lost to a power cut: a new one in their place
+            # would count as read before anybody saw it.
+            bound = self._marks.read().bound
+            older = self._segment(firsts[-2]) if len(firsts) > 1 else None
+            appender = self._segment(firsts[-1] if firsts else bound, older)
+        while True:
+            appender.look()
+            if appender.sealed is None:
+                full = appender.size >= self._context.segment_bytes or appender.synced.failed
+                if bound > appender.next:
+                    appender.seal(bound)
+                elif full and appender.next > appender.first:
+                    appender.seal(appender.next)
+                else:
+                    return appender
+            firsts = self._chain.firsts()
+            appender = self._segment(max(appender.sealed or 0, firsts[-1]), appender)
+
+    def _segment(self, first: int, before: Appender | None = None) -> Appender:
+        file = self._system.open(self._chain.path_of(first), APPEND | CREATE)
+        older = before.synced if before is not None and self._disk and not before.synced.failed else None
+        appender = Appender(self._system, file, first, self._path, older)
+        self._appender = self._chain.appender = appender
+        return appender
+
+    def _timed_out(self) -> LockTimeoutError:
+        return LockTimeoutError(self._system.holder(self._lock_path), self._lock_path, self._context.lock_wait)

@@ -1,0 +1,168 @@
+"""Which records of a log are marked: a value (:class:`Marks`) and its file, where each line is the whole of it."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from .lines import write_all
+from .system import APPEND, CREATE, EMPTY, READ, OpenFile, System
+
+_COMPACT_AT = 64 << 10
+
+Range = tuple[int, int]
+"""Indices from the first up to, and without, the second."""
+
+
+def ranges_of(indices: Iterable[int]) -> list[Range]:
+    """Sorted, separate ranges that hold exactly these indices."""
+    return merged((index, index + 1) for index in indices)
+
+
+def merged(ranges: Iterable[Range]) -> list[Range]:
+    """The union of ranges: sorted, separate, not touching."""
+    result: list[Range] = []
+    for start, end in sorted(ranges):
+        if result and start <= result[-1][1]:
+            if end > result[-1][1]:
+                result[-1] = (result[-1][0], end)
+        else:
+            result.append((start, end))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """All below ``through`` are marked, and those in ``also``.
+
+    ``at`` names a segment and an offset from which the record ``through`` is found; a hint, never behind it.
+    """
+
+    through: int = 0
+    also: tuple[Range, ...] = ()
+    at: tuple[int, int] = (0, 0)
+
+    def __contains__(self, index: int) -> bool:
+        if index < self.through:
+            return True
+        place = bisect_right(self.also, (index, 1 << 62)) - 1
+        return place >= 0 and index < self.also[place][1]
+
+    @property
+    def bound(self) -> int:
+        """The index behind the last marked one."""
+        return self.also[-1][1] if self.also else self.through
+
+    def with_ranges(self, ranges: Iterable[Range]) -> Marks:
+        """The union with more marks; the hint stays."""
+        union = merged([(0, self.through), *self.also, *ranges])
+        through = union[0][1]
+        return replace(self, through=through, also=tuple(union[1:]))
+
+    def encode(self) -> bytes:
+        """One line, with its newline."""
+        value = {"through": self.through, "also": self.also, "at": self.at}
+        return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, line: bytes) -> Marks | None:
+        """The marks in a line; None if it holds none."""
+        try:
+            value = json.loads(line)
+            through, also = int(value["through"]), [(int(start), int(end)) for start, end in value["also"]]
+            first, offset = value.get("at") or (0, 0)
+            at = (int(first), int(offset))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            return None
+        if through < 0 or any(start >= end for start, end in also):
+            return None
+        return cls(at=at).with_ranges([(0, through), *also])
+
+
+class MarksFile:
+    """``read.jsonl``: the last whole line counts. Written under the lock of the log; never needs a sync."""
+
+    def __init__(self, system: System, path: str) -> None:
+        self._system = system
+        self.path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._marks = Marks()
+        self._open_line = False
+        self._file: OpenFile | None = None
+        self.damaged = False
+        """No line of the file could be read, so that all of the log counts as unmarked."""
+
+    def close(self) -> None:
+        """Give up the descriptor; the next write opens it again."""
+        self._file = None
+
+    def version(self) -> tuple[int, int, int]:
+        """What changes with every change of the file, from one ``stat``."""
+        try:
+            seen = self._system.stat(self.path)
+        except FileNotFoundError:
+            return (0, 0, 0)
+        return (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+
+    def read(self) -> Marks:
+        """The marks of this moment; the file is read only when it changed."""
+        version = self.version()
+        if version == self._seen:
+            return self._marks
+        if version[1] == 0:
+            self._marks, self._open_line = Marks(), False
+        else:
+            file = self._file
+            if file is None or self._system.fstat(file).st_ino != version[0]:
+                self._file, file = None, self._system.open(self.path, READ)
+            marks, self._open_line = self._last(file)
+            self.damaged = marks is None
+            self._marks = marks or Marks()
+        self._seen = version
+        return self._marks
+
+    def write(self, marks: Marks) -> bool:
+        """Append new marks, under the lock and after :meth:`read`; whether the file has become long."""
+        line = marks.encode()
+        if self._file is None:
+            self._file = self._system.open(self.path, APPEND | CREATE)
+        prefix, self._seen = (b"\n" if self._open_line else b""), None
+        write_all(self._system, self._file, prefix + line)
+        self._marks, self._open_line, self._seen = marks, False, self.version()
+        return self._seen[1] > _COMPACT_AT
+
+    def compact(self) -> None:
+        """Replace the file by its last line, under the lock and in a worker thread."""
+        marks = self.read()
+        if self.version()[1] <= _COMPACT_AT or self.damaged:
+            return
+        folder, _, name = self.path.rpartition("/")
+        draft = f"{folder}/.{name}.tmp"
+        file = self._system.open(draft, APPEND | CREATE | EMPTY)
+        write_all(self._system, file, marks.encode())
+        self._system.fdatasync(file)
+        self._system.rename(draft, self.path)
+        self._file, self._seen = None, None
+
+    def _last(self, file: OpenFile) -> tuple[Marks | None, bool]:
+        open_line = False
+        for number, line in enumerate(_lines_backwards(self._system, file)):
+            if number == 0:
+                open_line = bool(line)
+            elif (marks := Marks.decode(line)) is not None:
+                return marks, open_line
+        return None, open_line
+
+
+def _lines_backwards(system: System, file: OpenFile) -> Iterator[bytes]:
+    """What stands behind the last newline, then the lines before it, the last one first."""
+    start, step, rest = system.fstat(file).st_size, 4 << 10, b""
+    while start:
+        cut = max(0, start - step)
+        lines = (system.read(file, start - cut, cut) + rest).split(b"\n")
+        rest = lines[0]
+        yield from reversed(lines[1:])
+        start = cut
+    yield rest

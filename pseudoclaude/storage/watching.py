@@ -1,0 +1,119 @@
+"""The doorbell: a small file that is touched whenever something was stored, and how others notice."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+import anyio.lowlevel
+
+from ..errors import StorageError
+from .system import CREATE, WRITE, OpenFile, System, forget_after_fork
+
+if sys.platform == "linux":
+    from inotify_simple import INotify, flags  # type: ignore[import-untyped]
+
+
+class Doorbell:
+    """One file; the time of its last change is set by hand, since two rings may fall into one tick of the clock."""
+
+    def __init__(self, system: System, path: str, *, poll: float, notify: bool) -> None:
+        """:param poll: seconds between two looks at the file; ``notify``: let the kernel tell at once, on Linux."""
+        self._system = system
+        self._path = path
+        self._poll = poll
+        self._notify = notify and sys.platform == "linux"
+        self._file: OpenFile | None = None
+        self._last = 0
+        forget_after_fork(self)
+
+    def ring(self) -> None:
+        """See :meth:`~pseudoclaude.storage.base.Storage.ring`."""
+        # Who waits looks by itself now and then, so a bell that cannot be rung is no failure of what was stored.
+        with suppress(OSError, StorageError):
+            file = self._file
+            if file is None or self._system.fstat(file).st_nlink == 0:
+                file = self._file = self._system.open(self._path, WRITE | CREATE)
+            self._last = now = max(self._last + 1, time.time_ns())
+            self._system.overwrite(file, b"%020d" % now)
+            self._system.utime(file, now)
+
+    @asynccontextmanager
+    async def rung(self) -> AsyncIterator[AsyncIterator[None]]:
+        """See :meth:`~pseudoclaude.storage.base.Storage.rung`."""
+        listener = _Listener(self._system, self._path, self._poll, notify=self._notify)
+        try:
+            yield listener
+        finally:
+            listener.close()
+
+    def forget(self) -> None:
+        """Start afresh, in a forked child."""
+        self._file = None
+
+
+class _Listener:
+    def __init__(self, system: System, path: str, poll: float, *, notify: bool) -> None:
+        self._system = system
+        self._path = path
+        self._poll = poll
+        self._seen: object = None
+        self._first = True
+        self._inotify: INotify | None = None
+        self._watched: int | None = None
+        if notify:
+            with suppress(OSError):  # the limit of watches is reached; the polling is enough
+                self._inotify = INotify(nonblocking=True)
+        if self._inotify is not None:
+            with suppress(OSError, StorageError):
+                self._system.open(path, WRITE | CREATE)
+        self._look()
+
+    def __aiter__(self) -> AsyncIterator[None]:
+        return self
+
+    async def __anext__(self) -> None:
+        if self._first:
+            self._first = False
+            await anyio.lowlevel.checkpoint()
+            return
+        while True:
+            if self._inotify is None:
+                await anyio.sleep(self._poll)
+            else:
+                with anyio.move_on_after(self._poll):
+                    await anyio.wait_readable(self._inotify.fileno())
+                self._drain(self._inotify)
+            if self._look():
+                return
+
+    def close(self) -> None:
+        if self._inotify is not None:
+            self._inotify.close()
+
+    def _look(self) -> bool:
+        """Whether the bell was rung since the last look."""
+        try:
+            stat = self._system.stat(self._path)
+            seen: object = (stat.st_ino, stat.st_mtime_ns)
+            inode: int | None = stat.st_ino
+        except OSError:
+            seen = inode = None
+        if self._inotify is not None and inode != self._watched:
+            self._watched = None
+            with suppress(OSError):
+                if inode is not None:
+                    self._inotify.add_watch(self._path, flags.ATTRIB | flags.DONT_FOLLOW)
+                    self._watched = inode
+        changed, self._seen = seen != self._seen and seen is not None, seen
+        return changed
+
+    @staticmethod
+    def _drain(inotify: INotify) -> None:
+        with suppress(BlockingIOError):
+            while os.read(inotify.fileno(), 1 << 16):
+                pass
