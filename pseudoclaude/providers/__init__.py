@@ -1,0 +1,1 @@
+"""What answers a model request: the Anthropic API, or a scripted stand-in."""
