@@ -1,0 +1,1 @@
+"""Who is in a team, what they are called, and what they have to do."""
