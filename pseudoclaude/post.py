@@ -1,0 +1,272 @@
+"""The one way mail is sent: resolve the recipients, check who may send what, stamp, store, wake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from .errors import InvalidMessageError, MailError, NotAllowedError, StorageError
+from .events import EventBus, MailSent
+from .ids import RUNTIME, USER, AgentId, MessageId
+from .mail import Message, MessageType, Priority, Response, Role, check_sendable
+from .mailbox.store import MailStore
+from .teams.addressing import resolve
+from .teams.registry import Registry
+
+LONGEST_SUMMARY = 300
+"""Characters of a summary; a longer one is cut."""
+
+_THREAD_LOOKBACK = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sends, as the runtime knows it; nothing here comes from a model.
+
+    ``message_id`` is the derived id of a tool call, None for a fresh one. ``repeated`` tells that the same call may
+    have sent before: then nobody gets the message twice.
+    """
+
+    agent_id: AgentId
+    role: Role
+    hops: int = 0
+    message_id: MessageId | None = None
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What somebody wants to send. ``to`` is anything that addressing understands."""
+
+    to: object
+    summary: str = ""
+    content: str = ""
+    type: str = MessageType.TEXT
+    payload: Mapping[str, Any] | None = None
+    in_reply_to: str | None = None
+    priority: Priority = Priority.NORMAL
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """Whether somebody runs because of this, or why not. ``run_id`` is empty when no run was started or goes on."""
+
+    run_id: str = ""
+    why: str = ""
+
+
+class Waker(Protocol):
+    """Whoever can start runs is told of every stored message that wakes."""
+
+    async def wake(self, agent_id: AgentId) -> Wake:
+        """Start a run if the agent owes a turn, is not running and can be woken."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What became of one copy: its index in the recipient's mailbox, or why it is not stored; and the wake-up."""
+
+    agent_id: AgentId
+    name: str
+    index: int | None = None
+    error: str = ""
+    wake: Wake = field(default_factory=Wake)
+
+    @property
+    def stored(self) -> bool:
+        """Whether it is in the mailbox."""
+        return self.index is not None
+
+    def explain(self) -> str:
+        """One line for a model or a person."""
+        if self.index is None:
+            return f"{self.name}: NOT stored: {self.error}"
+        state = f"woken, run {self.wake.run_id}" if self.wake.run_id else self.wake.why
+        return f"{self.name}: stored as message {self.index}" + (f"; {state}" if state else "")
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """What became of a message, recipient by recipient."""
+
+    message_id: MessageId
+    deliveries: tuple[Delivery, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether everybody has it."""
+        return all(delivery.stored for delivery in self.deliveries)
+
+    def explain(self) -> str:
+        """Some lines for a model or a person."""
+        lines = [delivery.explain() for delivery in self.deliveries]
+        if not self.complete:
+            lines.append("Send it again to those who do not have it, and to nobody else.")
+        return "\n".join([f"message {self.message_id}", *lines])
+
+
+class Post:
+    """Sends mail for everybody in one team.
+
+    :param waker: who starts runs in this process; None where this process runs none.
+    """
+
+    def __init__(
+        self,
+        store: MailStore,
+        registry: Registry,
+        *,
+        bus: EventBus | None = None,
+        waker: Waker | None = None,
+        max_content_bytes: int = 1 << 20,
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._bus = bus
+        self.waker = waker
+        self._max_content = max_content_bytes
+
+    async def send(self, sender: Sender, draft: Draft) -> SendResult:
+        """Send a draft to everybody it names. Nothing is written unless all of it is in order.
+
+        :raises UnknownRecipientError: when a recipient is nobody, or there is none.
+        :raises NotAllowedError: when this sender may not send this.
+        :raises InvalidMessageError: when the message itself will not do.
+        """
+        team = await self._registry.load()
+        recipients = resolve(draft.to, team, sender=sender.agent_id).agents
+        kind = check_sendable(sender.role, draft.type or MessageType.TEXT, draft.payload, draft.priority)
+        summary = " ".join(draft.summary.split())
+        if kind is MessageType.TEXT and not summary:
+            raise InvalidMessageError("a text needs a summary", remedy="Say in one line what the message is about.")
+        if (size := len(draft.content.encode("utf-8", "replace"))) > self._max_content:
+            raise InvalidMessageError(
+                f"the content has {size:,} bytes, and a message at most {self._max_content:,}",
+                remedy="Write it to a file and send its path, or send it in parts.",
+            )
+        if kind is MessageType.SHUTDOWN_RESPONSE:
+            await self._check_was_asked(sender.agent_id, draft)
+        reply_to = MessageId(draft.in_reply_to) if draft.in_reply_to else None
+        message = Message(
+            id=sender.message_id or MessageId.new(),
+            sender=sender.agent_id,
+            recipient=recipients[0],
+            type=kind,
+            summary=summary[:LONGEST_SUMMARY],
+            content=draft.content,
+            payload=dict(draft.payload) if draft.payload is not None else None,
+            in_reply_to=reply_to,
+            thread=await self._thread(sender.agent_id, reply_to) if reply_to else None,
+            priority=draft.priority,
+            hops=sender.hops,
+        )
+        return await self._store_and_wake(recipients, message, repeated=sender.repeated)
+
+    async def notify(
+        self,
+        *,
+        recipient: AgentId,
+        type: MessageType,
+        id: MessageId,
+        summary: str,
+        content: str = "",
+        payload: BaseModel | None = None,
+        about: AgentId = RUNTIME,
+        hops: int = 0,
+        repeated: bool = False,
+    ) -> Delivery:
+        """Send a message that the runtime makes; ``about`` is the agent it comes from in the recipient's eyes.
+
+        :raises InvalidMessageError: when the payload does not fit the type.
+        """
+        data = payload.model_dump(mode="json", exclude_none=True) if payload else None
+        check_sendable(Role.RUNTIME, type, data)
+        message = Message(
+            id=id,
+            sender=about,
+            recipient=recipient,
+            type=type,
+            summary=" ".join(summary.split())[:LONGEST_SUMMARY],
+            content=content,
+            payload=data,
+            hops=hops,
+        )
+        result = await self._store_and_wake((recipient,), message, repeated=repeated)
+        return result.deliveries[0]
+
+    async def _store_and_wake(
+        self, recipients: tuple[AgentId, ...], message: Message, *, repeated: bool
+    ) -> SendResult:
+        since = 0 if repeated else None
+        names = self._registry.team
+        deliveries: list[Delivery] = []
+        if len(recipients) == 1:
+            stored, waiting = {}, {}
+            try:
+                stored = {recipients[0]: await self._store.write(recipients[0], message, since=since)}
+            except (MailError, StorageError) as error:
+                waiting = {recipients[0]: error.explain()}
+        else:
+            result = await self._store.broadcast(recipients, message, since=since)
+            stored, waiting = dict(result.stored), dict(result.waiting)
+        for agent in recipients:
+            name = names.display_name(agent)
+            if agent in stored:
+                self._announce(message, name)
+                deliveries.append(Delivery(agent, name, stored[agent], wake=await self._wake(agent, message)))
+            else:
+                deliveries.append(Delivery(agent, name, error=waiting.get(agent, "unknown")))
+        return SendResult(message.id, tuple(deliveries))
+
+    async def _wake(self, agent: AgentId, message: Message) -> Wake:
+        """A message that is stored stays stored: what fails here is told beside it and tried again by the watch."""
+        if agent == USER:
+            return Wake(why="the person sees it")
+        if not message.wakes:
+            return Wake(why=f"a {message.type} is read with the next turn and starts none")
+        if self.waker is None:
+            return Wake()
+        try:
+            return await self.waker.wake(agent)
+        except (MailError, StorageError) as error:
+            return Wake(why=f"stored, but waking failed: {error}")
+
+    def _announce(self, message: Message, recipient: str) -> None:
+        if self._bus is not None:
+            team = self._registry.team
+            self._bus.publish(
+                MailSent(
+                    agent=team.display_name(message.sender),
+                    agent_id=message.sender,
+                    message_id=message.id,
+                    recipient=recipient,
+                    type=message.type,
+                    summary=message.summary,
+                )
+            )
+
+    async def _thread(self, agent: AgentId, reply_to: MessageId) -> MessageId:
+        """The thread of the message replied to, which lies in the replier's mailbox; else that message begins one."""
+        since = max(0, await self._store.end(agent) - _THREAD_LOOKBACK)
+        index = await self._store.find(agent, reply_to, since=since)
+        if index is None:
+            return reply_to
+        (original,) = await self._store.read(agent, start=index, limit=1)
+        return original.message.thread or original.message.id
+
+    async def _check_was_asked(self, agent: AgentId, draft: Draft) -> None:
+        answer = Response.model_validate(draft.payload or {})
+        for item in await self._store.read(agent):
+            request = item.message
+            if request.type is MessageType.SHUTDOWN_REQUEST and (request.payload or {}).get("request_id") == (
+                answer.request_id
+            ):
+                return
+        raise NotAllowedError(
+            f"nobody asked you to shut down with request_id {answer.request_id!r}",
+            remedy="Answer with the request_id of the shutdown_request you got.",
+        )
