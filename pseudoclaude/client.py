@@ -1,0 +1,178 @@
+"""A team as seen from another process: read and write mail, look, send commands. Starts no run of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from .errors import TeamError, UnknownMemberError
+from .ids import RUNTIME, USER, AgentId, MessageId
+from .journal import Journal
+from .mail import ControlAction, ControlRequest, ControlResponse, IndexedMessage, MessageType, Priority, Role
+from .mailbox.store import MailStore, Peek
+from .paths import TeamPaths
+from .post import Draft, Post, Sender, SendResult
+from .storage.base import Storage
+from .teams.board import Board
+from .teams.models import MemberRecord, TeamRecord
+from .teams.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class AgentView:
+    """One agent as others see it. ``state`` is ``stopped`` when no process runs the team."""
+
+    name: str
+    agent_id: AgentId
+    state: str
+    why: str
+    unread: int
+    description: str = ""
+    model: str = ""
+
+
+class TeamClient:
+    """Reads and writes the mail of one team, and asks the process that leads it for control."""
+
+    def __init__(
+        self, storage: Storage, registry: Registry, store: MailStore, post: Post, board: Board, journal: Journal
+    ) -> None:
+        self._storage = storage
+        self._journal = journal
+        self._registry = registry
+        self._post = post
+        self.store = store
+        """The team's mail."""
+        self.board = board
+        """The team's tasks."""
+
+    @property
+    def team(self) -> TeamRecord:
+        """The roster, as last read."""
+        return self._registry.team
+
+    async def led_by(self) -> str | None:
+        """Who runs the team, in that process's own words; None when nobody does."""
+        return await self._storage.lease(TeamPaths.LEAD_LOCK).holder()
+
+    def find(self, name: str) -> AgentId:
+        """The agent id behind a name, an id, ``lead``, ``user`` or ``runtime``.
+
+        :raises UnknownMemberError: when there is none.
+        """
+        wanted = name.strip().lstrip("@").casefold()
+        known: dict[str, AgentId] = {
+            "lead": self.team.lead.agent_id,
+            "team-lead": self.team.lead.agent_id,
+            "user": USER,
+            "human": USER,
+            "runtime": RUNTIME,
+            self.team.lead.agent_id.casefold(): self.team.lead.agent_id,
+        }
+        for member in self.team.members:  # later ones last: a name used again means its present bearer
+            known[member.agent_id.casefold()] = member.agent_id
+            known[member.name.key()] = member.agent_id
+        if wanted not in known:
+            raise UnknownMemberError(name, ["lead", "user", *(member.name for member in self.team.present)])
+        return known[wanted]
+
+    async def agents(self) -> list[AgentView]:
+        """The lead and the members, with their states and their unread mail."""
+        await self._registry.load()
+        led = await self.led_by() is not None
+        views = []
+        for agent in self.team.agents:
+            found = await self._storage.document(TeamPaths.state(agent.agent_id)).read()
+            stored: Mapping[str, Any] = found.value if found else {}
+            state = str(stored.get("state", "idle"))
+            if not led and state != "failed":
+                state = "stopped"
+            views.append(
+                AgentView(
+                    name=agent.name,
+                    agent_id=agent.agent_id,
+                    state=state,
+                    why=str(stored.get("why", "")),
+                    unread=(await self.peek(agent.agent_id)).unread,
+                    description=agent.description if isinstance(agent, MemberRecord) else "leads the team",
+                    model=agent.model,
+                )
+            )
+        return views
+
+    async def send(
+        self,
+        to: str | Sequence[str],
+        *,
+        summary: str,
+        content: str = "",
+        type: str = MessageType.TEXT,
+        payload: Mapping[str, Any] | None = None,
+        in_reply_to: str | None = None,
+        priority: Priority = Priority.NORMAL,
+    ) -> SendResult:
+        """Send mail as the person. Whoever runs the team wakes its readers.
+
+        :raises MailError: when it cannot be sent; nothing was written.
+        """
+        draft = Draft(to, summary, content, type, payload, in_reply_to, priority)
+        return await self._post.send(Sender(USER, Role.USER), draft)
+
+    async def read(self, agent: AgentId, *, start: int = 0, limit: int | None = None) -> list[IndexedMessage]:
+        """Messages of a mailbox; marks nothing."""
+        return await self.store.read(agent, start=start, limit=limit)
+
+    async def peek(self, agent: AgentId) -> Peek:
+        """Counts of what is unread."""
+        return await self.store.peek(agent)
+
+    async def mark_read(self, agent: AgentId, indices: Iterable[int]) -> None:
+        """Mark messages as read. The agent they belong to will not be shown them, so that is written down.
+
+        :raises UnknownIndexError: when an index is out of range; nothing was marked.
+        """
+        chosen = sorted(indices)
+        await self.store.mark_read(agent, chosen)
+        if agent != USER:
+            await self._journal.note(USER, "mark-read", target=agent, why=f"messages {chosen}")
+
+    async def has_begun(self) -> bool:
+        """Whether the lead has ever been told anything."""
+        log = self._storage.owned_log(TeamPaths.session(self.team.lead.agent_id))
+        return await log.exists() and await log.end() > 0
+
+    async def control(
+        self, action: ControlAction, target: AgentId | None = None, *, reason: str = "", timeout: float = 30.0
+    ) -> ControlResponse:
+        """Ask the process that leads the team to do something, and wait for its answer.
+
+        :param timeout: seconds to wait.
+        :raises TeamError: when no process runs the team, or none answered in time.
+        """
+        if await self.led_by() is None:
+            raise TeamError(f"nothing runs the team {self.team.name}", remedy="There is nothing to control.")
+        request_id = MessageId.new()
+        start = await self.store.end(USER)
+        await self._post.notify(
+            recipient=RUNTIME,
+            about=USER,
+            type=MessageType.CONTROL_REQUEST,
+            id=request_id,
+            summary=f"{action} {target or 'the team'}",
+            payload=ControlRequest(request_id=request_id, action=action, target=target or "", reason=reason),
+        )
+        with anyio.move_on_after(timeout):
+            async with self._storage.rung() as bells:
+                async for _ in bells:
+                    for item in await self.store.read(USER, start=start):
+                        answer = item.message.parsed_payload()
+                        if isinstance(answer, ControlResponse) and answer.request_id == request_id:
+                            await self.store.mark_read(USER, [item.index])
+                            return answer
+        raise TeamError(
+            f"the process that runs {self.team.name} did not answer within {timeout:g} s",
+            remedy="It carries the command out when it next looks at its mail.",
+        )
