@@ -1,0 +1,56 @@
+"""``pseudoclaude demo``: a survey team at work on a folder, without a key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .. import paths, prompts
+from ..app import open_team
+from ..ids import TeamName
+from .common import async_command
+from .formats import TextOutput
+from .narrate import Narrator
+from .session import check_folder, choose_team, run_team
+
+
+@click.command(short_help="Let a team survey a folder; needs no key.")
+@click.argument("path", type=click.Path(path_type=Path), default=".")
+@click.option("-c", "--continue", "go_on", is_flag=True, help="Carry on with the newest team of this folder.")
+@click.option(
+    "--provider",
+    type=click.Choice(["offline", "anthropic"]),
+    help="Who answers: built-in rules (the default), or a model.",
+)
+@click.option("--model", default="", help="The model, with --provider anthropic.")
+@async_command
+async def command(path: Path, go_on: bool, provider: str | None, model: str) -> int:
+    """Let a team of agents survey the folder PATH (default: this one): languages, biggest files, every TODO and
+    FIXME, modules without tests. It only reads there. No key is needed: built-in rules take the place of a model."""
+    folder = check_folder(path)
+    name = await choose_team(folder, None, go_on=go_on, provider=provider or (None if go_on else "offline"), model=model)
+    goal = prompts.render("survey", workspace=folder) if not await _has_begun(name) else None
+    click.echo(f"team {name} surveys {folder}", err=True)
+    code = await run_team(name, goal, TextOutput(), narrator=Narrator(), provider=provider, model=model)
+    _say_where(name)
+    return code
+
+
+async def _has_begun(name: TeamName) -> bool:
+    """Whether the lead of this team has its goal already."""
+    return await (await open_team(name)).has_begun()
+
+
+def _say_where(name: TeamName) -> None:
+    folder = paths.TeamPaths(paths.root(), name).folder
+    click.echo(
+        f"""
+Everything the team said and did is in {folder}
+  who is in it      pseudoclaude members --team {name}
+  all its mail      pseudoclaude mail list lead --team {name}
+  one message       pseudoclaude mail read INDEX --mailbox lead --team {name}
+  conversations     {folder}/sessions/*.jsonl
+  ask it something  pseudoclaude mail send lead "A question" --team {name}, then: pseudoclaude demo {'PATH'} --continue""",
+        err=True,
+    )

@@ -1,0 +1,101 @@
+"""Who does what, line by line, for a person who watches a run; on stderr, so that results stay alone on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+import click
+
+from ..events import (
+    Event,
+    MailSent,
+    MemberJoined,
+    Replied,
+    RunEnded,
+    RunStarted,
+    TaskChanged,
+    ToolCalled,
+    ToolFinished,
+    Warned,
+)
+from .common import plain
+
+_COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
+_QUIET_TOOLS = frozenset({"SendMessage", "Agent", "TaskCreate", "TaskUpdate"})
+"""Tools whose effect is an event, and a line, of its own."""
+
+
+def colour_is_wanted() -> bool:
+    """Colour on a terminal, unless NO_COLOR is set to something."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+
+class Narrator:
+    """Writes a line for each event worth one."""
+
+    def __init__(self, width: int = 160) -> None:
+        self._began = time.monotonic()
+        self._colours: dict[str, str] = {}
+        self._colour = colour_is_wanted()
+        self._width = width
+        self._calls: dict[str, str] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Write about this event, if there is something to say."""
+        if line := self._line(event):
+            self._write(event.agent, line)
+
+    def _write(self, agent: str, line: str) -> None:
+        name = agent or "team"
+        colour = self._colours.setdefault(name, _COLOURS[len(self._colours) % len(_COLOURS)])
+        text = " ".join(plain(line).split())
+        text = text if len(text) <= self._width else text[: self._width - 1] + "…"
+        shown = click.style(f"{name:<10}", fg=colour, bold=True) if self._colour else f"{name:<10}"
+        click.echo(f"{time.monotonic() - self._began:7.2f}s  {shown} {text}", err=True)
+
+    def _line(self, event: Event) -> str:
+        match event:
+            case MemberJoined():
+                return f"joins the team: {event.description}"
+            case RunStarted():
+                return f"starts ({event.why})"
+            case Replied(text=text) if text.strip():
+                return f"says: {text.strip()}"
+            case ToolCalled(tool=tool) if tool not in _QUIET_TOOLS:
+                self._calls[event.call_id] = f"{tool} {_arguments(event.input)}"
+                return ""
+            case ToolFinished():
+                return self._finished(event)
+            case MailSent():
+                kind = "" if event.type == "text" else f" [{event.type}]"
+                return f"mails {event.recipient}{kind}: {event.summary}"
+            case TaskChanged():
+                owner = f", owner {event.owner}" if event.owner else ""
+                waits = f", waits for {', '.join(event.blocked_by)}" if event.blocked_by else ""
+                return f"task {event.task_id} [{event.status}] {event.subject}{owner}{waits}"
+            case RunEnded(status=status):
+                return "is idle" if status == "finished" else f"is idle ({status}: {event.error})"
+            case Warned():
+                return f"warning: {event.text}"
+            case _:
+                return ""
+
+    def _finished(self, event: ToolFinished) -> str:
+        call = self._calls.pop(event.call_id, "")
+        text = event.content if isinstance(event.content, str) else f"{len(event.content)} blocks"
+        if event.is_error:
+            return f"{call or event.tool} FAILED: {text}"
+        if not call:
+            return ""
+        lines = text.count("\n") + 1
+        return f"{call}: {text if lines == 1 else f'{lines:,} lines'}"
+
+
+def _arguments(given: dict[str, Any]) -> str:
+    parts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in given.values()]
+    text = " ".join(part for part in parts if part)
+    return text if len(text) <= 70 else text[:69] + "…"
