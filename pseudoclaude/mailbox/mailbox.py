@@ -60,11 +60,11 @@ class Mailbox:
         return ""
 
     async def peek(self) -> Peek:
-        """What waits; a mailbox that cannot be read counts as empty here, and tells its trouble in :meth:`collect`."""
-        try:
-            return await self._store.peek(self.agent)
-        except (MailError, StorageError):
-            return Peek()
+        """What waits; marks nothing.
+
+        :raises MailError, StorageError: when the mailbox cannot be read; whoever waits for mail looks again later.
+        """
+        return await self._store.peek(self.agent)
 
     async def end(self) -> int:
         """The index the next message would get; 0 where the mailbox cannot be read."""

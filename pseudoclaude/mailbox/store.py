@@ -63,7 +63,9 @@ class MailStore(Protocol):
         """
         ...
 
-    async def broadcast(self, agents: Sequence[AgentId], message: Message, *, since: int | None = None) -> BroadcastResult:
+    async def broadcast(
+        self, agents: Sequence[AgentId], message: Message, *, since: int | None = None
+    ) -> BroadcastResult:
         """Store one message for several agents, each copy with its own ``to``, all with one id."""
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..chat import ModelReply, ModelRequest
 from ..errors import ProviderError
@@ -39,6 +39,15 @@ class Provider(Protocol):
 
         :raises ProviderError: from entering or iterating, for every failure; nothing else.
         """
+        ...
+
+
+@runtime_checkable
+class Closeable(Protocol):
+    """A provider that holds connections; whoever made it closes it, on the event loop that used it."""
+
+    async def aclose(self) -> None:
+        """Give the connections up."""
         ...
 
 

@@ -25,16 +25,14 @@ class Appender:
         self._open_line = False
         self.synced = SyncedFile(system, file, folder, before)
 
-    def look(self) -> None:
+    def look(self) -> bool:
         """Bring what is remembered up to date, and adopt an open line that is a whole record.
 
-        :raises FileNotFoundError: when the file was removed.
+        :return: False when the file was removed.
         """
         seen = self._system.fstat(self.file)
-        if seen.st_nlink == 0:
-            raise FileNotFoundError(2, "removed", self.file.path)
-        if seen.st_size == self.size:
-            return
+        if seen.st_size == self.size or seen.st_nlink == 0:
+            return seen.st_nlink > 0
         tail = read_tail(self._system, self.file, self.first)
         if tail.whole:
             write_all(self._system, self.file, b"\n")
@@ -42,6 +40,7 @@ class Appender:
         self.inode, self.size, self.sealed, self._open_line = tail.inode, tail.size, tail.sealed, tail.open
         # What this process has seen acknowledged stays taken, even if somebody damaged it since.
         self.next = max(self.next, tail.next)
+        return True
 
     def append(self, data: bytes) -> int:
         """Write a record, after :meth:`look`; its index."""

@@ -46,6 +46,7 @@ class Chain:
         self._gap = gap
         self._opened = opened
         self._newest: int | None = None
+        self._named = (-1, path)
         self._tail: Tail | None = None
         self._reading: tuple[int, OpenFile] | None = None
         self._reached: tuple[int, Place] | None = None
@@ -70,7 +71,10 @@ class Chain:
 
     def path_of(self, first: int) -> str:
         """The path of a segment."""
-        return f"{self._path}/{segment_name(first)}" if self._folder else self._path
+        named = self._named
+        if named[0] != first:
+            named = self._named = (first, f"{self._path}/{segment_name(first)}" if self._folder else self._path)
+        return named[1]
 
     def firsts(self) -> list[int]:
         """The first indices of all segments, in order.
@@ -166,7 +170,8 @@ class Chain:
                 elif claimed >= expected and index_of(line) is not None:
                     self._skip(first, expected, claimed)
                     expected = claimed + 1
-                    self._reached = (expected, (first, after))
+                    if self._reached is None or expected > self._reached[0]:
+                        self._reached = (expected, (first, after))
                     yield claimed, line, (first, after)
             if sealed is not None:
                 listed = self.firsts()

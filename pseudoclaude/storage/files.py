@@ -41,7 +41,7 @@ class FileStorage:
         :param segment_bytes: how long a segment of a marked log grows before the next is begun.
         """
         system = system or System()
-        self._root = Root(os.path.abspath(root), system, synced=durability == "disk")
+        self._root = Root(system.absolute(root), system)
         self._lock_wait = lock_wait
         self._reporters: list[Callable[[Damage], None]] = []
         self._unreported: list[Damage] = []

@@ -29,10 +29,9 @@ def parts_of(key: str) -> list[str]:
 class Root:
     """The folder below which all keys lie."""
 
-    def __init__(self, path: str, system: System, *, synced: bool) -> None:
+    def __init__(self, path: str, system: System) -> None:
         self.path = path
         self.system = system
-        self.synced = synced
         self._admitted = False
 
     def path_of(self, key: str) -> str:
@@ -64,7 +63,7 @@ class Root:
         """
         missing: list[str] = []
         path = folder
-        while path and not os.path.isdir(path):
+        while path and not self.system.is_folder(path):
             missing.append(path)
             path, last = os.path.dirname(path), path
             if path == last:
@@ -73,7 +72,7 @@ class Root:
             try:
                 self.system.mkdir(path)
             except FileExistsError:
-                if not os.path.isdir(path):
+                if not self.system.is_folder(path):
                     raise storage_error(path, OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))) from None
             except OSError as error:
                 raise storage_error(path, error) from error
@@ -90,4 +89,4 @@ class Root:
                 f"a network file system ({kind}) does not keep locks and appends dependably",
                 remedy="Keep the root on a local disk (PSEUDOCLAUDE_HOME).",
             )
-        self._admitted = os.path.isdir(self.path)
+        self._admitted = self.system.is_folder(self.path)

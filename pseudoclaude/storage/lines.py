@@ -92,8 +92,8 @@ def read_tail(system: System, file: OpenFile, first: int) -> Tail:
         if start and lines:
             lines.pop(0)  # its beginning may stand before what was read
         for line in reversed(lines):
-            if (sealed := seal_of(line)) is not None:
-                return _tail(seen.st_ino, seen.st_size, max(first, sealed), sealed, rest)
+            if (sealed := seal_of(line)) is not None and sealed > first:
+                return _tail(seen.st_ino, seen.st_size, sealed, sealed, rest)
             if (index := index_of(line)) is not None:
                 return _tail(seen.st_ino, seen.st_size, max(first, index + 1), None, rest)
         if not start:
@@ -104,17 +104,18 @@ def _tail(inode: int, size: int, following: int, sealed: int | None, rest: bytes
     whole = False
     if rest:
         index, seal = index_of(rest), seal_of(rest)
-        whole = (index is not None and index >= following) or (seal is not None and seal >= following)
+        whole = (index is not None and index >= following) or (seal is not None and seal >= following > 0)
     return Tail(inode, size, following, sealed, bool(rest), whole)
 
 
 def write_all(system: System, file: OpenFile, data: bytes) -> None:
     """Write at the end of a file, going on after a short write until it is done or the true error comes."""
-    while taken := system.write(file, data):
-        if taken == len(data):
-            return
-        data = data[taken:]
-    raise OSError(5, "the kernel took no byte of a write", file.path)
+    try:
+        while (taken := system.write(file, data)) != len(data):
+            data = data[taken:]
+    except OSError as error:
+        error.filename = error.filename or file.path
+        raise
 
 
 def lines_from(system: System, file: OpenFile, offset: int) -> Iterator[tuple[int, bytes]]:

@@ -27,8 +27,11 @@ T = TypeVar("T")
 Appended = tuple[int, SyncedFile, int]
 """The index of a record, its file, and the ticket that makes it durable."""
 
-_INLINE = 128 << 10
-_PLACES = 256
+INLINE = 128 << 10
+"""Bytes that are read on the event loop; more are read in a worker thread."""
+
+PLACES = 256
+"""How many places of unmarked records are remembered for the next mark."""
 
 
 class Kept:
@@ -131,7 +134,7 @@ class FileLog:
         if place is None or limit == 0:
             return []
         work = partial(self._records, place, start, limit)
-        return await self._thread(work) if self._chain.is_far(place, _INLINE) else self._guard(work)
+        return await self._thread(work) if self._chain.is_far(place, INLINE) else self._guard(work)
 
     async def end(self) -> int:
         """See :meth:`~pseudoclaude.storage.base.Log.end`."""
@@ -170,9 +173,8 @@ class FileLog:
                 if not self._owned and not self._system.lock(appender.file):
                     return None
                 try:
-                    if self._system.fstat(appender.file).st_nlink:
+                    if appender.look():
                         self._touch()
-                        appender.look()
                         return self._append(appender, data, unless)
                 finally:
                     if not self._owned:

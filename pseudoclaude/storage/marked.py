@@ -15,7 +15,7 @@ from .base import Damage, Record
 from .chain import LOCK, Place
 from .lines import data_of
 from .locking import LockTimeoutError, patiently
-from .logs import _INLINE, _PLACES, Appended, Context, FileLog
+from .logs import INLINE, PLACES, Appended, Context, FileLog
 from .marks import Marks, MarksFile, ranges_of
 from .system import APPEND, CREATE, WRITE, OpenFile
 
@@ -58,7 +58,7 @@ class FileMarkedLog(FileLog):
         if place is None or limit == 0:
             return []
         work = partial(self._unmarked, marks, place, limit)
-        return await self._thread(work) if self._chain.is_far(place, _INLINE) else self._guard(work)
+        return await self._thread(work) if self._chain.is_far(place, INLINE) else self._guard(work)
 
     async def marked(self, indices: Iterable[int]) -> set[int]:
         """See :meth:`~pseudoclaude.storage.base.MarkedLog.marked`."""
@@ -85,9 +85,10 @@ class FileMarkedLog(FileLog):
         return max(self._chain.look().next, self._marks.read().bound)
 
     def _version(self) -> object:
+        marks = self._marks.version()
         if self._chain.newest is None:
-            self._chain.assume(self._marks.read().at[0])
-        return (*self._chain.seen(), *self._marks.version())
+            self._chain.assume(self._marks.read(marks).at[0])
+        return self._chain.seen(), marks
 
     def _read_marks(self) -> Marks:
         marks = self._marks.read()
@@ -113,7 +114,7 @@ class FileMarkedLog(FileLog):
         passed = [(marks.through, place)]
         also = bool(marks.also)
         for index, line, after in self._chain.walk(place, marks.through):
-            if len(passed) < _PLACES:
+            if len(passed) < PLACES:
                 passed.append((index + 1, after))
             if also and index in marks:
                 continue
@@ -174,15 +175,15 @@ class FileMarkedLog(FileLog):
     def _current(self) -> Appender:
         """The newest segment, ready for an append: its seal followed, the missing successor made."""
         appender, bound = self._appender, 0
-        if appender is None:
-            firsts = self._chain.firsts()
-            # Marks that reach further than the log tell of records lost to a power cut: a new one in their place
-            # would count as read before anybody saw it.
-            bound = self._marks.read().bound
-            older = self._segment(firsts[-2]) if len(firsts) > 1 else None
-            appender = self._segment(firsts[-1] if firsts else bound, older)
         while True:
-            appender.look()
+            if appender is None or not appender.look():
+                firsts = self._chain.firsts()
+                # Marks that reach further than the log tell of records lost to a power cut: a new one in their place
+                # would count as read before anybody saw it.
+                bound = self._marks.read().bound
+                older = self._segment(firsts[-2]) if len(firsts) > 1 else None
+                appender = self._segment(firsts[-1] if firsts else bound, older)
+                appender.look()
             if appender.sealed is None:
                 full = appender.size >= self._context.segment_bytes or appender.synced.failed
                 if bound > appender.next:
@@ -192,7 +193,7 @@ class FileMarkedLog(FileLog):
                 else:
                     return appender
             firsts = self._chain.firsts()
-            appender = self._segment(max(appender.sealed or 0, firsts[-1]), appender)
+            appender = self._segment(max([appender.next, *firsts]), appender)
 
     def _segment(self, first: int, before: Appender | None = None) -> Appender:
         file = self._system.open(self._chain.path_of(first), APPEND | CREATE)

@@ -11,6 +11,7 @@ from .lines import write_all
 from .system import APPEND, CREATE, EMPTY, READ, OpenFile, System
 
 _COMPACT_AT = 64 << 10
+_START = b'{"through":'
 
 Range = tuple[int, int]
 """Indices from the first up to, and without, the second."""
@@ -72,13 +73,16 @@ class Marks:
         try:
             value = json.loads(line)
             through, also = int(value["through"]), [(int(start), int(end)) for start, end in value["also"]]
-            first, offset = value.get("at") or (0, 0)
-            at = (int(first), int(offset))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             return None
+        try:
+            first, offset = value["at"]
+            at = (max(0, int(first)), max(0, int(offset)))
+        except (ValueError, TypeError, KeyError):
+            at = (0, 0)
         if through < 0 or any(start >= end for start, end in also):
             return None
-        return cls(at=at).with_ranges([(0, through), *also])
+        return cls(at=at).with_ranges([(0, through), *also]) if also else cls(through, (), at)
 
 
 class MarksFile:
@@ -106,9 +110,9 @@ class MarksFile:
             return (0, 0, 0)
         return (seen.st_ino, seen.st_size, seen.st_mtime_ns)
 
-    def read(self) -> Marks:
-        """The marks of this moment; the file is read only when it changed."""
-        version = self.version()
+    def read(self, version: tuple[int, int, int] | None = None) -> Marks:
+        """The marks of this moment, or those of a :meth:`version`; the file is read only when it changed."""
+        version = version or self.version()
         if version == self._seen:
             return self._marks
         if version[1] == 0:
@@ -117,8 +121,7 @@ class MarksFile:
             file = self._file
             if file is None or self._system.fstat(file).st_ino != version[0]:
                 self._file, file = None, self._system.open(self.path, READ)
-            marks, self._open_line = self._last(file)
-            self.damaged = marks is None
+            marks, self._open_line, self.damaged = self._last(file)
             self._marks = marks or Marks()
         self._seen = version
         return self._marks
@@ -146,14 +149,17 @@ class MarksFile:
         self._system.rename(draft, self.path)
         self._file, self._seen = None, None
 
-    def _last(self, file: OpenFile) -> tuple[Marks | None, bool]:
-        open_line = False
+    def _last(self, file: OpenFile) -> tuple[Marks | None, bool, bool]:
+        """The marks of the last whole line, whether another is open behind it, and whether the file is damaged."""
+        open_line = damaged = False
         for number, line in enumerate(_lines_backwards(self._system, file)):
             if number == 0:
                 open_line = bool(line)
             elif (marks := Marks.decode(line)) is not None:
-                return marks, open_line
-        return None, open_line
+                return marks, open_line, False
+            # A writer that was killed leaves the beginning of a line; that is no damage.
+            damaged = damaged or line[: len(_START)] != _START[: len(line)]
+        return None, open_line, damaged
 
 
 def _lines_backwards(system: System, file: OpenFile) -> Iterator[bytes]:

@@ -159,6 +159,14 @@ class System:
         """``stat`` of the path itself, also where it is a link."""
         return os.lstat(path)
 
+    def absolute(self, path: str | os.PathLike[str]) -> str:
+        """The path from the root of the file system on, as text."""
+        return os.path.abspath(path)
+
+    def is_folder(self, path: str) -> bool:
+        """Whether there is a folder, or a link to one."""
+        return os.path.isdir(path)
+
     def listdir(self, path: str) -> list[str]:
         return os.listdir(path)
 

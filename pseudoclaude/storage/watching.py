@@ -15,7 +15,14 @@ from ..errors import StorageError
 from .system import CREATE, WRITE, OpenFile, System, forget_after_fork
 
 if sys.platform == "linux":
-    from inotify_simple import INotify, flags  # type: ignore[import-untyped]
+    import ctypes
+
+    import inotify_simple  # type: ignore[import-untyped]
+    from inotify_simple import INotify, flags
+
+    # It would look for the C library by starting ldconfig, and the event loop would wait for that; the C library of
+    # this process is at hand.
+    inotify_simple._libc = inotify_simple._libc or ctypes.CDLL(None, use_errno=True)
 
 
 class Doorbell:

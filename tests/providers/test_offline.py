@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import time
@@ -25,7 +26,8 @@ from pseudoclaude.mailbox import reminder
 from pseudoclaude.providers.base import complete
 from pseudoclaude.providers.offline import OfflineProvider, answer, languages, report
 from pseudoclaude.providers.offline.briefing import read_answer, read_briefing, write_answer, write_briefing
-from pseudoclaude.providers.offline.parts import Part, Selection, divide, escape, show, unescape
+from pseudoclaude.providers.offline.escaping import escape, show, unescape
+from pseudoclaude.providers.offline.parts import Part, Selection, divide
 from pseudoclaude.providers.offline.reading import undo
 from pseudoclaude.providers.offline.report import Report
 
@@ -78,6 +80,7 @@ class Team:
     one_by_one: bool = False
     dies: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
+    contents: dict[str, bytes] = field(default_factory=dict)
     agents: dict[str, Agent] = field(default_factory=dict)
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     calls: list[tuple[str, ToolCall]] = field(default_factory=list)
@@ -159,14 +162,18 @@ class Team:
     # -- the tools --------------------------------------------------------------------------------------------------
 
     def files(self, path: str) -> list[str]:
-        base = self.root / path
-        if not base.is_dir():
+        if not (self.root / path).is_dir():
             raise Refused(f"there is no folder {path!r}")
-        found = (file.relative_to(self.root).as_posix() for file in base.rglob("*") if file.is_file())
-        return sorted(name for name in found if self.ignored.isdisjoint(name.split("/")))
+        if not self.contents:
+            for folder, folders, names in os.walk(self.root):
+                folders[:] = [name for name in folders if name not in self.ignored]
+                for file in (Path(folder, name) for name in names):
+                    self.contents[file.relative_to(self.root).as_posix()] = file.read_bytes()
+        return sorted(name for name in self.contents if path == "." or name.startswith(f"{path}/"))
 
     def paged(self, lines: list[str], limit: int, offset: int, nothing: str) -> str:
-        shown, size = [], 0
+        shown: list[str] = []
+        size = 0
         for line in lines[offset : offset + limit]:
             size += len(line) + 1
             if shown and size > self.page:
@@ -181,7 +188,7 @@ class Team:
     ) -> str:
         name_pattern = pattern.rpartition("/")[2]
         names = [name for name in self.files(path) if fnmatchcase(name.rpartition("/")[2], name_pattern)]
-        lines = [f"{(self.root / name).stat().st_size}\t{name}" if sizes else name for name in names]
+        lines = [f"{len(self.contents[name])}\t{name}" if sizes else name for name in names]
         return self.paged(lines, limit, offset, "(no files)")
 
     def tool_Grep(  # noqa: N802
@@ -189,7 +196,7 @@ class Team:
     ) -> str:
         found = []
         for name in self.files(path):
-            data = (self.root / name).read_bytes()
+            data = self.contents[name]
             lines = data.decode().removesuffix("\n").split("\n") if data and b"\0" not in data else []
             matches = [(number, line) for number, line in enumerate(lines, 1) if re.search(pattern, line)]
             if mode == "count":
@@ -256,7 +263,7 @@ def check_report(text: str, root: Path, ignored: str = ".git") -> None:
     """Every figure and every place of the report is what a plain walk of the folder finds."""
     every = [file for file in root.rglob("*") if file.is_file() and ignored not in file.parts]
     datas = {file.relative_to(root).as_posix(): file.read_bytes() for file in every}
-    texts = {name: data.decode() for name, data in datas.items() if b"\0" not in data}
+    texts = {name: data.decode("utf-8", "replace") for name, data in datas.items() if b"\0" not in data}
     lines = {name: text.split("\n")[: None if text and not text.endswith("\n") else -1] for name, text in texts.items()}
 
     files_by, lines_by = Counter[str](), Counter[str]()
@@ -282,15 +289,15 @@ def check_report(text: str, root: Path, ignored: str = ".git") -> None:
     shown = re.findall(r"^  (.+?:\d+)(?=  |$)", section(text, "TODO and FIXME"), re.MULTILINE)
     assert shown == marks
 
-    untested = {show(name) for name in texts if is_untested(name, datas)}
+    stems = {Path(name).stem for name in datas}
+    untested = {show(name) for name in texts if is_untested(name, datas, stems)}
     shown = re.findall(r"^    (.+)$", section(text, "Modules without a test"), re.MULTILINE)
     assert set(shown) == untested
     assert len(shown) == len(untested)
 
 
-def is_untested(name: str, datas: dict[str, bytes]) -> bool:
+def is_untested(name: str, datas: dict[str, bytes], stems: set[str]) -> bool:
     path = Path(name)
-    stems = {Path(other).stem for other in datas}
     looks_like_test = re.search(r"^test_|_test$|\.test$|\.spec$|Tests?$", path.stem)
     if path.suffix.lower() not in languages.MODULES or path.name == "__init__.py" or not datas[name]:
         return False
@@ -439,11 +446,24 @@ def test_calls_that_never_succeed_end_all_the_same(tmp_path: Path) -> None:
             team = Team(tmp_path, fault=fault)
             text = team.run()
             per_call = Counter((name, call.name, repr(sorted(call.input.items()))) for name, call in team.calls)
-            assert max(per_call.values()) <= 2
+            assert all(times <= 2 for (_, name, _), times in per_call.items() if name != "TaskList")
             assert error[:11] in text or tool in ("ReadMessage", "SendMessage")
             assert text.startswith(("Survey of", "Nothing could be surveyed"))
             if tool == "SendMessage":
                 assert "TODO and FIXME: 12 lines" in text
+
+
+@pytest.mark.parametrize("error", [INTERRUPTED, "it is not allowed"])
+def test_a_report_that_cannot_be_read_is_named(tmp_path: Path, error: str) -> None:
+    def fault(team: Team, name: str, call: ToolCall) -> str | None:
+        if call.name == "ReadMessage":
+            raise Refused(error)
+        return None
+
+    long: dict[str, str | bytes] = {f"a/{n}.py": "# TODO " + "word " * 50 for n in range(300)}
+    text = Team(put(tmp_path, {**long, "b/b.py": "TODO"}), fault=fault).run()
+    assert re.search(rf"the report of \w+ could not be read: {error[:11]}", text)
+    assert "b/b.py:1" in text or "not reported" in text
 
 
 def test_a_member_that_fails_is_asked_once_and_then_left_out(tmp_path: Path) -> None:
@@ -501,7 +521,7 @@ def test_five_thousand_files_take_little_time(tmp_path: Path) -> None:
     team.fault = fault
     started = time.perf_counter()
     text = team.run()
-    assert time.perf_counter() - started - spent < 8
+    assert time.perf_counter() - started - spent < 5
     assert "TODO and FIXME: 5,000 lines in 5,000 files" in text
     sizes = [number(found) for found in re.findall(r"^ +([\d,]+) files, ", section(text, "Who did what"), re.MULTILINE)]
     assert max(sizes) - min(sizes) <= 125

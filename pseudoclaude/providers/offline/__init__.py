@@ -4,8 +4,8 @@ It has no memory. Each answer follows from the request alone: the system prompt 
 read from the conversation. So a conversation can go on in another process, and the rules can answer behind a server.
 
 ``lead`` and ``member`` hold the rules; ``desk`` looks up or asks for the next step; ``reading`` takes requests apart;
-``briefing`` and ``report`` are the letters; ``parts`` divides folders, ``languages`` knows files by their names, and
-``summary`` is what the person reads at the end.
+``briefing`` and ``report`` are the letters; ``parts`` divides folders, ``languages`` knows files by their names,
+``escaping`` keeps odd names whole, and ``summary`` is what the person reads at the end.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .parts import Part, escape, unescape
+from .escaping import escape, unescape
+from .parts import Part
 
 _PART = "Your part of the folder, by paths from the workspace:"
 _TASK = "Your task on the board: "

@@ -100,7 +100,7 @@ class Desk:
         attempt = self.last("TaskCreate", subject=subject, **input)
         if attempt is not None and attempt.interrupted:
             looks = self.history.uses("TaskList", after=attempt.place)
-            if not looks:
+            if not looks or (looks[-1].interrupted and len(looks) < TRIES):
                 if not any(call.name == "TaskList" for call in self.calls):
                     self.ask("TaskList")
                 return None

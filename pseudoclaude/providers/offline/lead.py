@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from .briefing import read_answer, write_briefing, write_question
 from .desk import Desk, Reply
-from .parts import Part, divide, show
+from .escaping import show
+from .parts import Part, divide
 from .reading import Mail, listing
 from .report import TITLE, Report, read
 from .summary import FollowUp, summarize
@@ -76,9 +77,10 @@ def _collect(desk: Desk, files: int, shares: list[_Share], writing: str | None) 
     reports: dict[str, Report] = {}
     waiting: list[str] = []
     for share in shares:
+        known = len(desk.troubles)
         if (report := _report(desk, share.name)) is not None:
             reports[share.name] = report
-        elif share.is_spawned and not _is_lost(desk, share.name):
+        elif share.is_spawned and len(desk.troubles) == known and not _is_lost(desk, share.name):
             waiting.append(share.name)
     if desk.calls:
         return desk.reply("I read on, or ask again.")
@@ -101,16 +103,18 @@ def _collect(desk: Desk, files: int, shares: list[_Share], writing: str | None) 
 
 def _report(desk: Desk, name: str) -> Report | None:
     """The first whole report of a member; the same one sent twice counts once."""
-    for mail in _from(desk, name):
-        start = mail.content.find(TITLE)
-        if start < 0:
-            continue
+    letters = [mail for mail in _from(desk, name) if TITLE in mail.content]
+    known = len(desk.troubles)
+    for mail in letters:
         asked = len(desk.calls)
         text = desk.whole(mail, missing=f"the report of {name} could not be read")
         if len(desk.calls) > asked:
             return None
         if text is not None and (report := read(text[text.find(TITLE) :])) is not None:
+            del desk.troubles[known:]
             return report
+    if letters and len(desk.troubles) == known:
+        desk.troubles.append(f"the report of {name} is not whole, and was left out")
     return None
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
+from functools import lru_cache
 
 from . import languages
 from .briefing import Briefing, read_briefing, read_question, write_answer
 from .desk import Desk, Reply
-from .parts import Part, Selection, show
+from .escaping import show
+from .parts import Part, Selection
 from .reading import Mail, counts, listing, names, places
 from .report import Report, one_line, write
 
@@ -46,45 +49,52 @@ def answer(desk: Desk) -> Reply:
 
 
 def _survey(desk: Desk, briefing: Briefing) -> Report:
-    """What the tools gave so far; it is whole when no call is on the list."""
-    selection = Selection(briefing.items)
-    sizes: dict[str, int] = {}
-    lines: dict[str, int] = {}
-    found: list[tuple[str, ...]] = []
-    for root in selection.roots():
+    """What the tools found; it is whole when no call is on the list."""
+    pages: dict[str, list[str]] = {"sizes": [], "lines": [], "marks": [], "tests": []}
+    for root in Selection(briefing.items).roots():
         missing = f"{show(root)} was not looked through"
-        seen = desk.pages("Glob", missing=missing, pattern="**/*", path=root, sizes=True)
-        sizes |= {path: size for path, size in listing(seen).items() if path in selection}
-        counted = desk.pages("Grep", missing=missing, pattern="^", path=root, mode="count")
-        lines |= {path: number for path, number in counts(counted).items() if path in selection}
-        found.append(desk.pages("Grep", missing=missing, pattern=MARKS, path=root, mode="content"))
-    tests = [
-        name
-        for pattern in languages.TEST_GLOBS
-        for name in names(desk.pages("Glob", missing="not all tests were found", pattern=pattern, path="."))
-    ]
-    part = Part(briefing.items, len(sizes)).describe()
+        pages["sizes"] += desk.pages("Glob", missing=missing, pattern="**/*", path=root, sizes=True)
+        pages["lines"] += desk.pages("Grep", missing=missing, pattern="^", path=root, mode="count")
+        pages["marks"] += desk.pages("Grep", missing=missing, pattern=MARKS, path=root, mode="content")
+    for pattern in languages.TEST_GLOBS:
+        pages["tests"] += desk.pages("Glob", missing="not all tests were found", pattern=pattern, path=".")
     if desk.calls:
-        return Report(desk.history.name, part, files=len(sizes), text_files=0)
+        return Report(desk.history.name, Part(briefing.items, 0).describe(), files=0, text_files=0)
+    found = _found(briefing.items, *(tuple(pages[kind]) for kind in ("sizes", "lines", "marks", "tests")))
+    return replace(found, member=desk.history.name, troubles=tuple(desk.troubles))
+
+
+@lru_cache(maxsize=16)
+def _found(
+    items: tuple[str, ...],
+    size_pages: tuple[str, ...],
+    line_pages: tuple[str, ...],
+    mark_pages: tuple[str, ...],
+    test_pages: tuple[str, ...],
+) -> Report:
+    """What answers of tools say about a part; kept, since each later turn needs it again."""
+    selection = Selection(items)
+    sizes = {path: size for path, size in listing(size_pages).items() if path in selection}
+    lines = counts(line_pages)
     text = {path: lines.get(path, 0) for path, size in sizes.items() if path in lines or size == 0}
-    modules = sorted(path for path in text if languages.is_module(path, sizes[path]))
     files_by, lines_by = Counter[str](), Counter[str]()
     for path, number in text.items():
         files_by[languages.extension(path)] += 1
         lines_by[languages.extension(path)] += number
-    longest = min(text, key=lambda path: (-text[path], path), default=None)
+    biggest = sorted(text, key=lambda path: (-sizes[path], path))[:BIGGEST]
+    longest = min(text, key=lambda path: (-text[path], path), default="")
+    modules = sorted(path for path in text if languages.is_module(path, sizes[path]))
     return Report(
-        member=desk.history.name,
-        part=part,
+        member="",
+        part=Part(items, len(sizes)).describe(),
         files=len(sizes),
         text_files=len(text),
         extensions=tuple((name, files_by[name], lines_by[name]) for name in sorted(files_by)),
-        biggest=tuple((sizes[path], text[path], path) for path in sorted(text, key=lambda p: (-sizes[p], p))[:BIGGEST]),
-        longest=(text[longest], longest) if longest is not None and text[longest] else None,
-        marks=tuple((path, number, one_line(said)) for pages in found for path, number, said in places(pages, text)),
+        biggest=tuple((sizes[path], text[path], path) for path in biggest),
+        longest=(text[longest], longest) if text.get(longest) else None,
+        marks=tuple((path, number, one_line(said)) for path, number, said in places(mark_pages, text)),
         modules=len(modules),
-        untested=tuple(languages.untested(modules, tests)),
-        troubles=tuple(desk.troubles),
+        untested=tuple(languages.untested(modules, names(test_pages))),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+
+from .escaping import show
 
 _LOOSE = " (only the files directly in it)"
 _NAMED = 12
@@ -16,15 +17,6 @@ _SHARE = 0.4
 """A folder with more than this share of all files is divided."""
 _ROUNDS = 100
 _ROOTS = 6
-
-_INVISIBLE = (
-    "[\\x00-\\x1f\\x7f-\\xa0\\xad\\u1680\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u206f\\u3000\\ufeff\\ud800-\\udfff]"
-)
-_UNSEEN = re.compile(_INVISIBLE)
-# beside these: what a reminder writes for "<", what looks like our own escape, and white space that is lost at an end
-_UNSAFE = re.compile(rf"{_INVISIBLE}|&(?=lt;)|\\(?=u[0-9a-f]{{4}})")
-_UNSAFE_ENDS = re.compile(rf"{_UNSAFE.pattern}|^ | $")
-_ESCAPE = re.compile(r"\\u([0-9a-f]{4})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +29,7 @@ class Part:
     def describe(self, most: int = 4) -> str:
         """The part in one line."""
         shown = ", ".join(show(item) for item in self.items[:most])
+        shown = " ".join(shown.split())
         return shown + (f" and {len(self.items) - most} more" if len(self.items) > most else "")
 
 
@@ -74,28 +67,6 @@ class Selection:
                 return sorted(root or "." for root in roots)
             deepest = max(root.count("/") for root in roots)
             roots = {root.rpartition("/")[0] if root.count("/") == deepest else root for root in roots}
-
-
-def show(text: str) -> str:
-    r"""The text for people: what is invisible in it is written ``\u200b``."""
-    return _UNSEEN.sub(_code, text)
-
-
-def escape(text: str, *, ends: bool = True) -> str:
-    r"""The text for a letter, so that it comes through unchanged: see :func:`unescape`.
-
-    :param ends: spaces at its ends matter.
-    """
-    return (_UNSAFE_ENDS if ends else _UNSAFE).sub(_code, text)
-
-
-def unescape(text: str) -> str:
-    """What :func:`escape` was given."""
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
-
-
-def _code(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
 
 
 @lru_cache(maxsize=8)

@@ -20,7 +20,7 @@ _MESSAGE = re.compile(
     re.DOTALL,
 )
 _LEFT_OUT = re.compile(r"^\[[\d,]+ characters left out here; read them with ReadMessage\(", re.MULTILINE)
-_PAGE_END = re.compile(r"(?:^|\n)\.\.\. [\d,]+ more; go on with offset=(\d+)\s*$")
+_PAGE_END = re.compile(r"\.\.\. [\d,]+ more; go on with offset=(\d+)")
 _CHARACTERS = re.compile(r"characters ([\d,]+) to ([\d,]+) of ([\d,]+)\n")
 
 
@@ -99,8 +99,9 @@ class History:
 
 def page(text: str) -> tuple[str, int | None]:
     """A page of an answer without its last line that says where to go on, and that offset; None on the last page."""
-    end = _PAGE_END.search(text)
-    return (text[: end.start()], int(end[1])) if end else (text, None)
+    body, _, last = text.rstrip("\n").rpartition("\n")
+    end = _PAGE_END.match(last)
+    return (body, int(end[1])) if end else (text, None)
 
 
 def slice_of(text: str) -> tuple[str, int] | None:

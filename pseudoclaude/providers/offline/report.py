@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import TypeVar
 
-from .parts import escape, unescape
+from .escaping import escape, unescape
 
 TITLE = "Survey report of "
 _END = "End of report."
@@ -48,12 +49,14 @@ def one_line(text: str, longest: int = _LONGEST_TEXT) -> str:
     return line if len(line) <= longest else line[: longest - 3].rstrip() + "..."
 
 
+@lru_cache(maxsize=16)
 def write(report: Report) -> str:
     """The letter. Without the texts of TODOs when it would become too long for a message."""
     text = "\n".join(_lines(report, texts=True))
     return text if len(text.encode("utf-8", "replace")) <= _ROOMY else "\n".join(_lines(report, texts=False))
 
 
+@lru_cache(maxsize=16)
 def read(text: str) -> Report | None:
     """The report in a letter; None when it is none, or not a whole one."""
     lines = text.strip("\n").split("\n")

@@ -8,14 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from .escaping import show
 from .languages import TEST_RULE, language
 from .member import BIGGEST
-from .parts import Part, show
+from .parts import Part
 from .report import Report
 
 _WIDTH = 100
 _EXTENSIONS = 6
-NOBODY = "answered by the offline rules, not by a model"
+_AUTHOR = "answered by the offline rules, not by a model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def summarize(
     """
     reports = [report for _, _, report in shares if report]
     text_files = sum(report.text_files for report in reports)
-    title = f"Survey of {_count(files, 'file')} ({NOBODY})"
+    title = f"Survey of {_count(files, 'file')} ({_AUTHOR})"
     sections = [
         [
             title,
