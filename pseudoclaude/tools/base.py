@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import anyio.from_thread
+
 from ..chat import JsonObject, ToolSpec
 from ..ids import AgentId, MessageId, TeamName
 from ..mail import Role
@@ -101,8 +103,11 @@ class ToolContext:
         return result
 
     def progress(self, text: str) -> None:
-        """Show a line to whoever watches; it may be dropped."""
-        self.on_progress(text)
+        """Show a line to whoever watches; it may be dropped. May be called from the thread of a sync tool, too."""
+        try:
+            anyio.from_thread.run_sync(self.on_progress, text)
+        except RuntimeError:  # not in a worker thread
+            self.on_progress(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from ..errors import UnknownMemberError
+from ..teams.addressing import find_agent, parse_recipients
 from ..teams.models import MemberRecord
 from .base import ToolContext
 from .decorator import tool
@@ -59,8 +60,9 @@ async def control_member(ctx: ToolContext, name: str, action: Literal["nudge", "
 
 async def _member(ctx: ToolContext, name: str) -> MemberRecord:
     team = await ctx.services.registry.load()
-    wanted = name.strip().lstrip("@").casefold()
-    for member in team.present:
-        if wanted in (member.name.key(), member.agent_id.casefold()):
-            return member
-    raise UnknownMemberError(name, [member.name for member in team.present])
+    wanted = parse_recipients(name)
+    agent_id = find_agent(wanted[0], team) if len(wanted) == 1 else None
+    member = team.find(agent_id) if agent_id else None
+    if not isinstance(member, MemberRecord):
+        raise UnknownMemberError(name, [member.name for member in team.present])
+    return member

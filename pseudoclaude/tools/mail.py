@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
+from unicodedata import normalize
 
 from pydantic import Field, WithJsonSchema
 
 from ..errors import InvalidMessageError, ToolError
 from ..ids import MessageId
 from ..mail import SENDABLE, MessageType, Priority
-from ..mailbox.reminder import inert
+from ..mailbox.reminder import body, inert
 from ..post import Draft
 from .base import ToolContext
 from .decorator import tool
 
-_TO = WithJsonSchema(
-    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}, mode="validation"
-)
+_TO = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}, mode="validation")
+_LONGEST_PAGE = 20_000
+"""Characters; made inert they may be four times as many, which still is a result that nobody shortens."""
+
 _MESSAGE = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]}, mode="validation")
 
 
@@ -24,9 +27,9 @@ _MESSAGE = WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]}, m
 async def send_message(
     ctx: ToolContext,
     to: Annotated[Any, _TO] = None,
-    summary: str = "",
-    content: str = "",
-    type: str = MessageType.TEXT,
+    summary: str | None = "",
+    content: str | None = "",
+    type: str | None = MessageType.TEXT,
     payload: dict[str, Any] | None = None,
     in_reply_to: str | None = None,
     priority: Literal["normal", "interrupt"] = "normal",
@@ -43,30 +46,25 @@ async def send_message(
         content: The message itself: complete, for somebody who does not see your conversation.
         type: "text" (the default), "note" (read with the next turn and wakes nobody), or a control type:
             "shutdown_request" and "plan_approval_response" (lead only), "shutdown_response" (if you were asked).
-        payload: What a control type needs: request_id, and approve for an answer.
+        payload: Data beside the content. An answer of a control type needs request_id and approve.
         in_reply_to: The id of the message you answer.
         priority: "interrupt" (lead only) stops what the recipient is doing.
         team_name: Your team; it may be left out.
         message: Another spelling of content; an object with a type is a control message.
     """
-    if team_name is not None and team_name.strip().casefold() not in ("", ctx.team.key()):
+    if team_name and normalize("NFC", normalize("NFC", team_name.strip()).casefold()) not in ("", ctx.team.key()):
         raise ToolError(f"you belong to the team {ctx.team}, not to {team_name!r}; leave team_name out")
+    draft = Draft(to, summary or "", content or "", type or MessageType.TEXT, payload, in_reply_to, Priority(priority))
     if message is not None:
-        type, content, payload = _from_message(message, type, content, payload)
-    if type and type not in SENDABLE and type in MessageType.__members__.values():
+        draft = _with_message(draft, message)
+    if draft.type not in SENDABLE and draft.type in MessageType.__members__.values():
         raise InvalidMessageError(
-            f"a {type} is made by the runtime only", remedy=f"You can send: {', '.join(SENDABLE)}."
+            f"a {draft.type} is made by the runtime only", remedy=f"You can send: {', '.join(SENDABLE)}."
         )
-    draft = Draft(
-        to=to,
-        summary=summary,
-        content=content,
-        type=type,
-        payload=payload,
-        in_reply_to=in_reply_to,
-        priority=Priority(priority),
-    )
-    return (await ctx.send_draft(draft, ctx.call_id)).explain()
+    result = await ctx.send_draft(draft, ctx.call_id)
+    if not any(delivery.stored for delivery in result.deliveries):
+        raise ToolError(result.explain())
+    return result.explain()
 
 
 @tool(name="ReadMessage", read_only=True)
@@ -74,32 +72,41 @@ async def read_message(
     ctx: ToolContext,
     id: str,
     offset: Annotated[int, Field(ge=0)] = 0,
-    limit: Annotated[int, Field(ge=1, le=50_000)] = 16_000,
+    limit: Annotated[int, Field(ge=1)] = 16_000,
 ) -> str:
-    """Read the content of a message in your mailbox, a part at a time. For messages that were shown shortened.
+    """Read a message in your mailbox, a part at a time: its content, and behind it its payload if that is shown with
+    it. For messages that were shown shortened.
 
     Args:
         id: The id of the message, as shown with it.
         offset: The first character to show, counted from 0.
-        limit: How many characters to show.
+        limit: How many characters to show; at most 20000 are.
     """
-    index = await ctx.services.store.find(ctx.agent_id, MessageId(id.strip()), since=0)
-    if index is None:
+    store = ctx.services.store
+    index = await store.find(ctx.agent_id, MessageId(id.strip()), since=0)
+    found = [] if index is None else await store.read(ctx.agent_id, start=index, limit=1)
+    if not found or found[0].index != index:
         raise ToolError(f"there is no message {id!r} in your mailbox; ids are shown with each message")
-    (item,) = await ctx.services.store.read(ctx.agent_id, start=index, limit=1)
-    content = item.message.content
-    end = min(len(content), offset + limit)
-    return f"characters {min(offset, end)} to {end} of {len(content)}\n{inert(content[offset:end])}"
+    text = body(found[0].message)
+    start = min(len(text), offset)
+    end = min(len(text), start + min(limit, _LONGEST_PAGE))
+    return f"characters {start} to {end} of {len(text)}\n{inert(text[start:end])}"
 
 
-def _from_message(
-    message: object, type: str, content: str, payload: dict[str, Any] | None
-) -> tuple[str, str, dict[str, Any] | None]:
-    """What ``message`` says in our fields: text is content, an object is a typed message."""
+def _with_message(draft: Draft, message: object) -> Draft:
+    """The draft with what ``message`` says: text is content, an object is a typed message and its payload."""
     if isinstance(message, str):
-        return type, content or message, payload
+        message = {"content": message}
     if not isinstance(message, dict):
-        raise ToolError("message must be text or an object with a type")
-    rest = {key: value for key, value in message.items() if key not in ("type", "content", "text")}
-    text = message.get("content") or message.get("text") or ""
-    return str(message.get("type") or type), content or str(text), {**rest, **(payload or {})} or None
+        raise ToolError(f"message must be text or an object with a type, and this is {message!r:.80}")
+    data = {key: value for key, value in message.items() if key not in ("type", "summary", "content", "text")}
+    text = str(message.get("content") or message.get("text") or "")
+    if text and draft.content and text != draft.content:
+        raise ToolError("content and message say different things; give one of them")
+    return replace(
+        draft,
+        type=str(message.get("type") or draft.type),
+        summary=draft.summary or str(message.get("summary") or ""),
+        content=draft.content or text,
+        payload={**data, **(draft.payload or {})} or None,
+    )

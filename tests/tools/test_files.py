@@ -14,7 +14,8 @@ from pseudoclaude.errors import ToolError
 from pseudoclaude.ids import AgentId, MessageId, TeamName
 from pseudoclaude.mail import Role
 from pseudoclaude.tools.base import Services, Tool, ToolContext
-from pseudoclaude.tools.files import Place, glob, grep, locate, read
+from pseudoclaude.tools.files import glob, grep, read
+from pseudoclaude.tools.workspace import Place, locate
 
 SECRET = "the secret"
 
