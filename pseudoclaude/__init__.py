@@ -13,7 +13,8 @@ The map, in the order in which data flows (message in, store, reminder, model tu
     tools/                what agents can do
     runner/               one agent's conversation and turns
     tasks/                runs, the wake rule, commands
-    client, app           a team from outside; a team that runs here
+    client, app, team     a team from outside; the composition root; a team that runs here
+    journal               decisions about control, written down
     cli/, testing/        the command line; fakes and contract suites for your own tests
 
 Importing this package does nothing and loads nothing: public names are loaded when they are first used.
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from .app import Team, TeamResult, open_team
+    from .app import open_team
     from .client import TeamClient
     from .errors import PseudoclaudeError, ToolError
     from .mail import IndexedMessage, Message, MessageType
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
     from .mailbox.store import MailStore
     from .providers.anthropic import AnthropicProvider
     from .providers.scripted import FunctionProvider, ScriptedProvider
+    from .team import Team, TeamResult
     from .tools.base import ToolContext
     from .tools.decorator import tool
 
 _HOMES = {
-    "Team": "app",
-    "TeamResult": "app",
+    "Team": "team",
+    "TeamResult": "team",
     "open_team": "app",
     "TeamClient": "client",
     "PseudoclaudeError": "errors",

@@ -55,7 +55,10 @@ class PseudoclaudeError(Exception):
 
     def explain(self) -> str:
         """The text and the remedy, as one paragraph for a person or a model."""
-        return f"{self}. {self.remedy}" if self.remedy else str(self)
+        text = str(self)
+        if not self.remedy:
+            return text
+        return f"{text} {self.remedy}" if text.endswith((".", "?", "!")) else f"{text}. {self.remedy}"
 
 
 class InvalidNameError(PseudoclaudeError, ValueError):
@@ -209,7 +212,9 @@ class TooManyMembersError(TeamError):
     """Raised when the team is full (setting ``team.members``)."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"this team has {limit} members, as many as it may have", remedy="Give the work to one of them.")
+        super().__init__(
+            f"this team has {limit} members, as many as it may have", remedy="Give the work to one of them."
+        )
 
 
 class BoardError(PseudoclaudeError):
@@ -263,8 +268,9 @@ class ScriptExhaustedError(ProviderError):
     """Raised when a scripted provider is asked for a turn that its script does not have."""
 
     def __init__(self, agent: str, turns: int) -> None:
-        super().__init__(f"the script of {agent or 'this provider'} has {turns} turns, and one more was asked for",
-                         passing=False)
+        super().__init__(
+            f"the script of {agent or 'this provider'} has {turns} turns, and one more was asked for", passing=False
+        )
 
 
 class TranscriptError(PseudoclaudeError):

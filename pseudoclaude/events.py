@@ -7,13 +7,19 @@ sequence number that grows by one per event of its bus, so that a listener can t
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import anyio
+import structlog
+from anyio import from_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,13 +161,29 @@ class EventBus:
         self._limit = progress_limit
         self._listeners: list[MemoryObjectSendStream[Event]] = []
         self._taps: list[Callable[[Event], None]] = []
+        self._thread = 0
+        self._closed = False
 
     def publish(self, event: Event) -> None:
-        """Give the event its sequence number and pass it on; never blocks and never raises."""
+        """Give the event its sequence number and pass it on; waits for no listener.
+
+        A worker thread that anyio started may call this, too: the event is passed on in the event loop. From one
+        whose loop has ended, nothing arrives.
+        """
+        if self._thread in (0, threading.get_ident()):
+            self._pass_on(event)
+            return
+        with suppress(RuntimeError):
+            from_thread.run_sync(self._pass_on, event)
+
+    def _pass_on(self, event: Event) -> None:
         self._seq += 1
         numbered = replace(event, seq=self._seq)
         for tap in self._taps:
-            tap(numbered)
+            try:
+                tap(numbered)
+            except Exception:
+                _log.exception("a listener failed", event_type=type(event).__name__)
         for listener in tuple(self._listeners):
             if event.droppable and listener.statistics().current_buffer_used >= self._limit:
                 continue
@@ -175,17 +197,28 @@ class EventBus:
         self.publish(replace(event, agent=agent, agent_id=agent_id))
 
     def tap(self, listener: Callable[[Event], None]) -> None:
-        """Call ``listener`` with every event from now on, as it is published; it must be quick and not raise."""
+        """Call ``listener`` with every event from now on. It must be quick.
+
+        What it raises is logged.
+        """
         self._taps.append(listener)
 
     def subscribe(self) -> MemoryObjectReceiveStream[Event]:
-        """A stream of every event from now on; it ends when the bus is closed. Close it when done."""
+        """A stream of every event from now on; it ends when the bus is closed. Close it when done.
+
+        To be called in the event loop.
+        """
         send, receive = anyio.create_memory_object_stream[Event](math.inf)
-        self._listeners.append(send)
+        self._thread = threading.get_ident()
+        if self._closed:
+            send.close()
+        else:
+            self._listeners.append(send)
         return receive
 
     def close(self) -> None:
         """End every listener's stream, after what it already holds."""
+        self._closed = True
         for listener in tuple(self._listeners):
             self._drop(listener)
 

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 
 from .ids import AgentId
+from .mail import clean_text, rfc3339
 from .storage.base import Log
 
 
@@ -21,5 +22,6 @@ class Journal:
         :raises StorageError: when the disk refuses.
         """
         await self._log.create()
-        line = {"at": datetime.now(UTC).isoformat(), "who": str(who), "what": what, "target": target, "why": why}
-        await self._log.append(json.dumps(line, ensure_ascii=False).encode())
+        line = {"at": rfc3339(datetime.now(UTC)), "who": str(who), "what": what, "target": target, "why": why}
+        record = json.dumps({key: clean_text(text) for key, text in line.items()}, ensure_ascii=False)
+        await self._log.append(record.encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -26,7 +28,11 @@ from pydantic import (
 from .errors import InvalidMessageError, NotAllowedError
 from .ids import AgentId, MessageId
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+DEEPEST_PAYLOAD = 100
+"""Levels of objects and lists in a payload; JSON readers give up at about twice that."""
+
+_EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Role(StrEnum):
@@ -184,32 +190,45 @@ SENDABLE = tuple(kind for kind, rule in RULES.items() if rule.by_tool)
 """The types that somebody can send with ``SendMessage``."""
 
 
-def _clean(text: str) -> str:
-    return _LONE_SURROGATE.sub("\ufffd", text)
+def clean_text(text: str) -> str:
+    """The text as it can be written: halves of a surrogate pair joined, a half alone replaced by U+FFFD."""
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _clean_json(value: Any) -> Any:
+def _clean_json(value: Any, *, finite: bool, room: int = DEEPEST_PAYLOAD) -> Any:
+    """A copy of a JSON value with clean text; ``finite`` makes the numbers that JSON has no word for null."""
     if isinstance(value, str):
-        return _clean(value)
+        return clean_text(value)
+    if isinstance(value, float):
+        return None if finite and not math.isfinite(value) else value
+    if not isinstance(value, Mapping | list | tuple):
+        return value
+    if room == 0:
+        raise ValueError(f"it is nested deeper than {DEEPEST_PAYLOAD} levels")
     if isinstance(value, Mapping):
-        return {_clean(str(key)): _clean_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_clean_json(item) for item in value]
-    return value
+        return {clean_text(str(key)): _clean_json(item, finite=finite, room=room - 1) for key, item in value.items()}
+    return [_clean_json(item, finite=finite, room=room - 1) for item in value]
 
 
-def _to_utc(value: Any) -> Any:
-    if isinstance(value, datetime):
+def _utc(value: datetime) -> datetime:
+    """The same instant in UTC. A time without a zone is one in UTC; what UTC cannot express is the nearest it can."""
+    if value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    try:
         return value.astimezone(UTC)
-    return value
+    except OverflowError:
+        return _LATEST if value.year > 1 else _EARLIEST
 
 
-def _rfc3339(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def rfc3339(value: datetime) -> str:
+    """The time as records hold it: UTC, microseconds, ``Z``."""
+    return _utc(value).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-Text = Annotated[str, BeforeValidator(lambda value: _clean(value) if isinstance(value, str) else value)]
-Timestamp = Annotated[datetime, BeforeValidator(_to_utc), PlainSerializer(_rfc3339, return_type=str, when_used="json")]
+Text = Annotated[str, BeforeValidator(lambda value: clean_text(value) if isinstance(value, str) else value)]
+Timestamp = Annotated[datetime, AfterValidator(_utc), PlainSerializer(rfc3339, return_type=str, when_used="json")]
 
 
 class Message(BaseModel):
@@ -239,25 +258,22 @@ class Message(BaseModel):
     def _known_or_kept(cls, value: Any) -> Any:
         if value is None or value == "":
             return MessageType.TEXT
-        return MessageType(value) if isinstance(value, str) and value in RULES else value
+        if not isinstance(value, str):
+            raise ValueError("not a text")
+        return MessageType(value) if value in RULES else value
 
     @field_validator("payload", mode="before")
     @classmethod
     def _json_only(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, BaseModel):
             value = value.model_dump(mode="json")
-        cleaned = _clean_json(value)
-        if info.mode != "json" and cleaned is not None:
+        cleaned = _clean_json(value, finite=info.mode == "json")
+        if info.mode != "json":
             try:
                 json.dumps(cleaned, allow_nan=False)
-            except (TypeError, ValueError, RecursionError) as error:
+            except (TypeError, ValueError) as error:
                 raise ValueError(f"not JSON: {error}") from error
         return cleaned
-
-    @field_validator("timestamp", mode="after")
-    @classmethod
-    def _utc(cls, value: datetime) -> datetime:
-        return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
 
     @model_validator(mode="before")
     @classmethod
@@ -293,7 +309,7 @@ class Message(BaseModel):
         if self.priority is Priority.INTERRUPT:
             return True
         if notice := self.notice:
-            return notice.status in (IdleStatus.FAILED, IdleStatus.LIMIT) or bool(notice.result)
+            return notice.status in (IdleStatus.FAILED, IdleStatus.LIMIT) or bool((notice.result or "").strip())
         return isinstance(self.type, MessageType) and RULES[self.type].wakes
 
     def to_json(self) -> bytes:
@@ -307,9 +323,18 @@ class Message(BaseModel):
         :raises InvalidMessageError: when the record is no message.
         """
         try:
-            return cls.model_validate_json(data)
+            try:
+                return cls.model_validate_json(data)
+            except ValidationError as error:
+                if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
+                    raise
+                # The fast reader takes no half of a surrogate pair, which other programs do write.
+                cleaned = _clean_json(json.loads(data), finite=True)
+                return cls.model_validate_json(json.dumps(cleaned))
         except ValidationError as error:
-            raise InvalidMessageError(f"not a message: {_first_line(error)}") from error
+            raise InvalidMessageError(f"not a message: {first_fault(error)}") from error
+        except (ValueError, RecursionError) as error:
+            raise InvalidMessageError(f"not a message: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,19 +351,21 @@ def check_sendable(
 ) -> MessageType:
     """The type to send, if this role may send it like this.
 
-    :raises InvalidMessageError: for an unknown type, or a payload that does not fit it.
+    :raises InvalidMessageError: for an unknown type or priority, or a payload that does not fit the type.
     :raises NotAllowedError: when the role may not send the type or use the priority.
     """
     known = ", ".join(SENDABLE)
     if kind not in MessageType.__members__.values():
         raise InvalidMessageError(f"unknown message type {str(kind)!r}", remedy=f"Known types: {known}.")
     kind = MessageType(kind)
+    if priority not in Priority.__members__.values():
+        raise InvalidMessageError(f"unknown priority {str(priority)!r}", remedy=f"Known: {', '.join(Priority)}.")
     rule = RULES[kind]
     if role is not Role.RUNTIME:
         if role not in rule.by_tool:
             who = " and the ".join(sorted(rule.by_tool)) if rule.by_tool else "runtime"
             raise NotAllowedError(f"a {kind} is sent by the {who} only, and you are a {role}", remedy="Send a text.")
-        if priority is Priority.INTERRUPT and role not in _ABOVE:
+        if priority == Priority.INTERRUPT and role not in _ABOVE:
             raise NotAllowedError("only the lead and the user may interrupt", remedy="Send it with normal priority.")
     if rule.payload is not None:
         try:
@@ -346,14 +373,13 @@ def check_sendable(
         except ValidationError as error:
             fields = ", ".join(name for name, field in rule.payload.model_fields.items() if field.is_required())
             raise InvalidMessageError(
-                f"the payload of a {kind} does not fit: {_first_line(error)}", remedy=f"It needs: {fields}."
+                f"the payload of a {kind} does not fit: {first_fault(error)}", remedy=f"It needs: {fields}."
             ) from error
     return kind
 
 
-def _first_line(error: ValidationError) -> str:
+def first_fault(error: ValidationError) -> str:
+    """What is wrong first, in one line: the field and the fault, without the value."""
     first = error.errors(include_url=False)[0]
     place = ".".join(str(part) for part in first["loc"])
     return f"{place}: {first['msg']}" if place else str(first["msg"])
-
-

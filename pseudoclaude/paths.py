@@ -7,13 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from .errors import SettingsError
 from .ids import AgentId, TeamName
 
 
 def root() -> Path:
-    """The data root: ``$PSEUDOCLAUDE_HOME``, else ``~/.PseudoClaude``. It need not exist yet."""
+    """The data root: ``$PSEUDOCLAUDE_HOME``, else ``~/.PseudoClaude``. It need not exist yet.
+
+    :raises SettingsError: when neither leads to a folder.
+    """
     home = os.environ.get("PSEUDOCLAUDE_HOME")
-    return (Path(home).expanduser() if home else Path.home() / ".PseudoClaude").absolute()
+    try:
+        return (Path(home).expanduser() if home else Path.home() / ".PseudoClaude").absolute()
+    except RuntimeError as error:
+        raise SettingsError(
+            f"there is no home folder: {error}", remedy="Set PSEUDOCLAUDE_HOME to an absolute path."
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +41,14 @@ class TeamPaths:
     @property
     def folder(self) -> Path:
         """``<root>/teams/<team>``."""
-        return self.root / "teams" / self.team
+        return self.root / "teams" / TeamName(self.team)
 
     @staticmethod
     def session(agent_id: AgentId) -> str:
         """The key of an agent's transcript, and of the lease that is the right to run it."""
-        return f"sessions/{agent_id}.jsonl"
+        return f"sessions/{AgentId(agent_id)}.jsonl"
 
     @staticmethod
     def state(agent_id: AgentId) -> str:
         """The key of an agent's state, written by whoever runs it."""
-        return f"state/{agent_id}.json"
+        return f"state/{AgentId(agent_id)}.json"

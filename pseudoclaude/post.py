@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pydantic import BaseModel
+import structlog
+from pydantic import BaseModel, ValidationError
 
 from .errors import InvalidMessageError, MailError, NotAllowedError, StorageError
 from .events import EventBus, MailSent
 from .ids import RUNTIME, USER, AgentId, MessageId
-from .mail import Message, MessageType, Priority, Response, Role, check_sendable
+from .mail import RULES, Message, MessageType, Priority, Request, Response, Role, check_sendable, first_fault
 from .mailbox.store import MailStore
 from .teams.addressing import resolve
 from .teams.registry import Registry
 
 LONGEST_SUMMARY = 300
-"""Characters of a summary; a longer one is cut."""
+"""Characters of a summary; of a longer one the beginning is kept, with an ellipsis."""
 
 _THREAD_LOOKBACK = 2_000
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,31 +143,33 @@ class Post:
         """
         team = await self._registry.load()
         recipients = resolve(draft.to, team, sender=sender.agent_id).agents
-        kind = check_sendable(sender.role, draft.type or MessageType.TEXT, draft.payload, draft.priority)
-        summary = " ".join(draft.summary.split())
-        if kind is MessageType.TEXT and not summary:
+        message_id = sender.message_id or MessageId.new()
+        payload = _with_request_id(draft, message_id)
+        kind = check_sendable(sender.role, draft.type or MessageType.TEXT, payload, draft.priority)
+        summary = _one_line(draft.summary)
+        if kind is MessageType.TEXT and not any(c.isprintable() and not c.isspace() for c in summary):
             raise InvalidMessageError("a text needs a summary", remedy="Say in one line what the message is about.")
-        if (size := len(draft.content.encode("utf-8", "replace"))) > self._max_content:
-            raise InvalidMessageError(
-                f"the content has {size:,} bytes, and a message at most {self._max_content:,}",
-                remedy="Write it to a file and send its path, or send it in parts.",
-            )
-        if kind is MessageType.SHUTDOWN_RESPONSE:
-            await self._check_was_asked(sender.agent_id, draft)
-        reply_to = MessageId(draft.in_reply_to) if draft.in_reply_to else None
-        message = Message(
-            id=sender.message_id or MessageId.new(),
+        self._check_size("content", draft.content)
+        reply_to = MessageId(draft.in_reply_to.strip()) if draft.in_reply_to and draft.in_reply_to.strip() else None
+        message = _message(
+            id=message_id,
             sender=sender.agent_id,
             recipient=recipients[0],
             type=kind,
-            summary=summary[:LONGEST_SUMMARY],
+            summary=summary,
             content=draft.content,
-            payload=dict(draft.payload) if draft.payload is not None else None,
+            payload=payload,
             in_reply_to=reply_to,
-            thread=await self._thread(sender.agent_id, reply_to) if reply_to else None,
             priority=draft.priority,
             hops=sender.hops,
         )
+        if message.payload is not None:
+            self._check_size("payload", json.dumps(message.payload, ensure_ascii=False))
+        if kind is MessageType.SHUTDOWN_RESPONSE:
+            await self._check_was_asked(sender.agent_id, payload)
+        if reply_to:
+            thread = await self._thread((sender.agent_id, *recipients), reply_to)
+            message = message.model_copy(update={"thread": thread})
         return await self._store_and_wake(recipients, message, repeated=sender.repeated)
 
     async def notify(
@@ -185,12 +191,12 @@ class Post:
         """
         data = payload.model_dump(mode="json", exclude_none=True) if payload else None
         check_sendable(Role.RUNTIME, type, data)
-        message = Message(
+        message = _message(
             id=id,
             sender=about,
             recipient=recipient,
             type=type,
-            summary=" ".join(summary.split())[:LONGEST_SUMMARY],
+            summary=_one_line(summary),
             content=content,
             payload=data,
             hops=hops,
@@ -198,9 +204,7 @@ class Post:
         result = await self._store_and_wake((recipient,), message, repeated=repeated)
         return result.deliveries[0]
 
-    async def _store_and_wake(
-        self, recipients: tuple[AgentId, ...], message: Message, *, repeated: bool
-    ) -> SendResult:
+    async def _store_and_wake(self, recipients: tuple[AgentId, ...], message: Message, *, repeated: bool) -> SendResult:
         since = 0 if repeated else None
         names = self._registry.team
         deliveries: list[Delivery] = []
@@ -232,8 +236,9 @@ class Post:
             return Wake()
         try:
             return await self.waker.wake(agent)
-        except (MailError, StorageError) as error:
-            return Wake(why=f"stored, but waking failed: {error}")
+        except Exception as error:
+            _log.exception("waking failed", agent_id=agent, message_id=message.id)
+            return Wake(why=f"waking failed ({error}), and is tried again when its mail is next looked at")
 
     def _announce(self, message: Message, recipient: str) -> None:
         if self._bus is not None:
@@ -249,17 +254,24 @@ class Post:
                 )
             )
 
-    async def _thread(self, agent: AgentId, reply_to: MessageId) -> MessageId:
-        """The thread of the message replied to, which lies in the replier's mailbox; else that message begins one."""
-        since = max(0, await self._store.end(agent) - _THREAD_LOOKBACK)
-        index = await self._store.find(agent, reply_to, since=since)
-        if index is None:
-            return reply_to
-        (original,) = await self._store.read(agent, start=index, limit=1)
-        return original.message.thread or original.message.id
+    async def _thread(self, mailboxes: Iterable[AgentId], reply_to: MessageId) -> MessageId:
+        """The thread of the message replied to: one the replier got, or had sent. Else that message begins one.
 
-    async def _check_was_asked(self, agent: AgentId, draft: Draft) -> None:
-        answer = Response.model_validate(draft.payload or {})
+        A mailbox that cannot be looked into hinders no reply.
+        """
+        for agent in mailboxes:
+            try:
+                since = max(0, await self._store.end(agent) - _THREAD_LOOKBACK)
+                index = await self._store.find(agent, reply_to, since=since)
+                found = [] if index is None else await self._store.read(agent, start=index, limit=1)
+            except (MailError, StorageError):
+                continue
+            if found and found[0].message.id == reply_to:
+                return found[0].message.thread or reply_to
+        return reply_to
+
+    async def _check_was_asked(self, agent: AgentId, payload: Mapping[str, Any] | None) -> None:
+        answer = Response.model_validate(payload)
         for item in await self._store.read(agent):
             request = item.message
             if request.type is MessageType.SHUTDOWN_REQUEST and (request.payload or {}).get("request_id") == (
@@ -270,3 +282,31 @@ class Post:
             f"nobody asked you to shut down with request_id {answer.request_id!r}",
             remedy="Answer with the request_id of the shutdown_request you got.",
         )
+
+    def _check_size(self, what: str, text: str) -> None:
+        if (size := len(text.encode("utf-8", "replace"))) > self._max_content:
+            raise InvalidMessageError(
+                f"the {what} has {size:,} bytes, and that of a message at most {self._max_content:,}",
+                remedy="Write it to a file and send its path, or send it in parts.",
+            )
+
+
+def _one_line(summary: str) -> str:
+    line = " ".join(summary.split())
+    return line if len(line) <= LONGEST_SUMMARY else line[: LONGEST_SUMMARY - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def _with_request_id(draft: Draft, message_id: MessageId) -> dict[str, Any] | None:
+    """The payload; a request that names no id gets that of its message, which its sender is told."""
+    payload = dict(draft.payload) if draft.payload is not None else None
+    rule = RULES[MessageType(draft.type)] if draft.type in RULES else None
+    if rule and rule.payload and issubclass(rule.payload, Request) and not (payload or {}).get("request_id"):
+        return {**(payload or {}), "request_id": str(message_id)}
+    return payload
+
+
+def _message(**fields: Any) -> Message:
+    try:
+        return Message(**fields)
+    except ValidationError as error:
+        raise InvalidMessageError(f"this cannot be sent: {first_fault(error)}") from error

@@ -1,23 +1,31 @@
 """Settings, parsed once at the edge into frozen models; below that, plain constructor arguments.
 
-Sources, strongest first: environment variables ``PSEUDOCLAUDE_<SETTING>__<SUB>`` (``PSEUDOCLAUDE_MAIL__DURABILITY=os``),
-then ``settings.json`` in the data root. Keys may be written in snake_case.
+Sources, strongest first: environment variables ``PSEUDOCLAUDE_<GROUP>__<SETTING>``
+(``PSEUDOCLAUDE_MAIL__DURABILITY=os``), then ``settings.json`` in the data root (``{"mail": {"durability": "os"}}``).
 """
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from .errors import SettingsError
 
+_PREFIX = "PSEUDOCLAUDE_"
+
+_log = structlog.get_logger(__name__)
+
 
 class _Group(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class MailSettings(_Group):
@@ -43,7 +51,7 @@ class TeamSettings(_Group):
     """How many members a team may have."""
     stop_grace: float = Field(default=10.0, ge=0)
     """Seconds that a stopped run has to end by itself before it is cancelled."""
-    retry_delays: tuple[float, ...] = (30.0, 120.0, 600.0)
+    retry_delays: tuple[Annotated[float, Field(ge=0)], ...] = (30.0, 120.0, 600.0)
     """Seconds until a member that failed for a passing reason is started again; after the last it stays failed."""
     hops: int = Field(default=12, ge=0)
     pair_rate: int = Field(default=20, gt=0)
@@ -61,49 +69,95 @@ class ModelSettings(_Group):
     """Seconds for one request."""
 
 
-class Settings(BaseSettings):
+class Settings(_Group):
     """Everything a person can set; see the groups."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="PSEUDOCLAUDE_", env_nested_delimiter="__", frozen=True, extra="forbid", env_parse_none_str="null"
-    )
 
     mail: MailSettings = MailSettings()
     team: TeamSettings = TeamSettings()
     model: ModelSettings = ModelSettings()
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over what is passed in, which is what the file holds."""
-        return env_settings, init_settings
-
 
 def load(root: Path) -> Settings:
-    """The settings in force for a data root.
+    """The settings in force for a data root. A setting that does not exist is warned of in the log, and left out.
 
-    :raises SettingsError: when the file cannot be read, or a value does not fit; it names the key.
+    :raises SettingsError: when the file cannot be read, or a value does not fit; it names the key and its source.
     """
     file = root / "settings.json"
-    values: dict[str, Any] = {}
+    chosen = _known(_from_file(file), str(file))
+    from_environment = _known(_from_environment(os.environ), "the environment", name_of=_variable)
+    for group, values in from_environment.items():
+        chosen[group] = {**chosen.get(group, {}), **values}
     try:
-        if file.exists():
-            values = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise SettingsError(f"{file}: {error}", remedy="Mend the file or move it away.") from error
-    if not isinstance(values, dict):
-        raise SettingsError(f"{file}: not a JSON object", remedy="Mend the file or move it away.")
-    try:
-        return Settings(**{key: value for key, value in values.items() if key in Settings.model_fields})
+        return Settings.model_validate(chosen)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"])
+        group, key = str(first["loc"][0]), str(first["loc"][1])
+        overridden = key in from_environment.get(group, {})
+        source = f"variable {_variable(group, key)}" if overridden else str(file)
         raise SettingsError(
-            f"setting {key}: {first['msg']}", remedy=f"Look in {file} and at the variables PSEUDOCLAUDE_…"
+            f"{source}: setting {group}.{key}: {first['msg']}",
+            remedy=f"It is {first['input']!r:.80} there; change it or leave it out.",
         ) from error
+
+
+def _from_file(file: Path) -> dict[str, Any]:
+    remedy = "Mend the file or move it away."
+    try:
+        values = json.loads(file.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingsError(f"{file}: {error}", remedy=remedy) from error
+    if not isinstance(values, dict):
+        raise SettingsError(f"{file}: not a JSON object", remedy=remedy)
+    for group in values.keys() & Settings.model_fields.keys():
+        if not isinstance(values[group], dict):
+            raise SettingsError(f"{file}: setting {group}: not a JSON object", remedy=remedy)
+    return values
+
+
+def _from_environment(variables: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, dict[str, Any]] = {}
+    for name, text in variables.items():
+        group, separator, key = name.removeprefix(_PREFIX).lower().partition("__")
+        if name.startswith(_PREFIX) and separator:
+            values.setdefault(group, {})[key] = _list_or_text(text)
+    return values
+
+
+def _list_or_text(text: str) -> Any:
+    if text.lstrip().startswith("["):
+        with suppress(ValueError, RecursionError):
+            return json.loads(text)
+    return text
+
+
+def _variable(group: str, key: str) -> str:
+    return f"{_PREFIX}{group}__{key}".upper()
+
+
+def _dotted(group: str, key: str) -> str:
+    return f"{group}.{key}"
+
+
+def _known(
+    values: Mapping[str, Any], source: str, name_of: Callable[[str, str], str] = _dotted
+) -> dict[str, dict[str, Any]]:
+    """The groups without what no setting is called; those are warned of."""
+    kept: dict[str, dict[str, Any]] = {}
+    for group, items in values.items():
+        field = Settings.model_fields.get(group)
+        known: Mapping[str, Any] = type(field.default).model_fields if field else {}
+        for key in items if isinstance(items, dict) else ():
+            if key in known:
+                kept.setdefault(group, {})[key] = items[key]
+            else:
+                _warn_once(source, name_of(group, key))
+        if not isinstance(items, dict):
+            _warn_once(source, group)
+    return kept
+
+
+@cache
+def _warn_once(source: str, name: str) -> None:
+    _log.warning("there is no such setting; it is ignored", source=source, setting=name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ from typing import Any, NoReturn, ParamSpec
 
 import anyio
 import click
+import structlog
 
 from .. import paths
 from ..client import TeamClient
@@ -37,6 +39,21 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 def plain(text: str) -> str:
     """Text of a model, a tool or a message, with everything that a terminal would obey made visible."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
+
+
+def log_to_stderr() -> None:
+    """Send log lines to stderr: stdout belongs to results."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=lambda *args: structlog.PrintLogger(file=sys.stderr),
+    )
 
 
 def exit_code_of(error: PseudoclaudeError) -> int:
@@ -64,15 +81,21 @@ def async_command(function: Callable[P, Awaitable[int | None]]) -> Callable[P, N
 
     @wraps(function)
     def command(*args: P.args, **kwargs: P.kwargs) -> None:
+        log_to_stderr()
         try:
             sys.exit(anyio.run(_until_signal, lambda: function(*args, **kwargs)))
         except PseudoclaudeError as error:
             fail(error)
         except BrokenPipeError:  # nobody reads on, and needs no word about it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            discard_stdout()
             sys.exit(OK)
 
     return command
+
+
+def discard_stdout() -> None:
+    """Let everything that is still to be written to stdout vanish: its reader has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 async def _until_signal(function: Callable[[], Awaitable[int | None]]) -> int:

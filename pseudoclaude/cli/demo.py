@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 
 from .. import paths, prompts
-from ..app import open_team
+from ..app import folder_at, open_team
 from ..ids import TeamName
 from .common import async_command
 from .formats import TextOutput
 from .narrate import Narrator
-from .session import check_folder, choose_team, run_team
+from .session import choose_team, run_team
 
 
 @click.command(short_help="Let a team survey a folder; needs no key.")
@@ -28,12 +28,12 @@ from .session import check_folder, choose_team, run_team
 async def command(path: Path, go_on: bool, provider: str | None, model: str) -> int:
     """Let a team of agents survey the folder PATH (default: this one): languages, biggest files, every TODO and
     FIXME, modules without tests. It only reads there. No key is needed: built-in rules take the place of a model."""
-    folder = check_folder(path)
-    name = await choose_team(folder, None, go_on=go_on, provider=provider or (None if go_on else "offline"), model=model)
+    folder = folder_at(path)
+    name = await choose_team(folder, None, go_on=go_on, provider=provider or "offline", model=model)
     goal = prompts.render("survey", workspace=folder) if not await _has_begun(name) else None
     click.echo(f"team {name} surveys {folder}", err=True)
     code = await run_team(name, goal, TextOutput(), narrator=Narrator(), provider=provider, model=model)
-    _say_where(name)
+    _say_where(name, folder)
     return code
 
 
@@ -42,7 +42,7 @@ async def _has_begun(name: TeamName) -> bool:
     return await (await open_team(name)).has_begun()
 
 
-def _say_where(name: TeamName) -> None:
+def _say_where(name: TeamName, workspace: Path) -> None:
     folder = paths.TeamPaths(paths.root(), name).folder
     click.echo(
         f"""
@@ -51,6 +51,7 @@ Everything the team said and did is in {folder}
   all its mail      pseudoclaude mail list lead --team {name}
   one message       pseudoclaude mail read INDEX --mailbox lead --team {name}
   conversations     {folder}/sessions/*.jsonl
-  ask it something  pseudoclaude mail send lead "A question" --team {name}, then: pseudoclaude demo {'PATH'} --continue""",
+  the task board    pseudoclaude team show {name}
+  carry on          pseudoclaude demo {workspace} --continue""",
         err=True,
     )

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import click
 
 from .._version import __version__
-from ..app import Team, TeamResult
 from ..events import Event, MailSent, Replied, StateChanged, TaskChanged, ToolCalled, ToolFinished
 from ..mail import IdleStatus
+from ..team import Team, TeamResult
 from .common import plain
 
 FORMATS = ("text", "json", "stream-json")
@@ -50,11 +50,14 @@ def output_for(name: str) -> Output:
 class TextOutput:
     """The lead's last text, and nothing else."""
 
-    def attach(self, team: Team) -> None: ...
+    def attach(self, team: Team) -> None:
+        """Nothing of the team is needed."""
 
-    def event(self, event: Event) -> None: ...
+    def event(self, event: Event) -> None:
+        """Only the result counts."""
 
     def end(self, result: TeamResult) -> None:
+        """Write the text."""
         if result.text:
             click.echo(plain(result.text))
 
@@ -66,11 +69,14 @@ class JsonOutput:
         self._team: Team | None = None
 
     def attach(self, team: Team) -> None:
+        """Keep the team: the lines name it."""
         self._team = team
 
-    def event(self, event: Event) -> None: ...
+    def event(self, event: Event) -> None:
+        """Only the result counts."""
 
     def end(self, result: TeamResult) -> None:
+        """Write the result."""
         assert self._team is not None, "attach comes first"
         click.echo(json.dumps(result_object(self._team, result), ensure_ascii=False))
 
@@ -86,6 +92,7 @@ class StreamOutput:
         """Member name to the id of the tool call that spawned it."""
 
     def attach(self, team: Team) -> None:
+        """Keep the team: the lines name it."""
         self._team = team
 
     def _begin(self) -> None:
@@ -116,6 +123,7 @@ class StreamOutput:
         )
 
     def event(self, event: Event) -> None:
+        """Write the lines that this event is worth."""
         self._begin()
         match event:
             case Replied():
@@ -163,6 +171,7 @@ class StreamOutput:
                 pass
 
     def end(self, result: TeamResult) -> None:
+        """Write the result."""
         assert self._team is not None, "attach comes first"
         self._begin()
         self._line(result_object(self._team, result))

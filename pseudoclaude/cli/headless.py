@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 
 from .. import prompts
+from ..app import folder_at
 from .common import USAGE, async_command
 from .formats import FORMATS, output_for
 from .narrate import Narrator
-from .session import check_folder, choose_team, run_team
+from .session import choose_team, run_team
 
 LONGEST_STDIN = 10 * 1024 * 1024
 """Bytes taken from standard input."""
@@ -60,7 +61,7 @@ async def command(
     if not headless:
         click.echo('pseudoclaude: options without a command belong to: pseudoclaude -p "GOAL"', err=True)
         return USAGE
-    folder = check_folder(cwd)
+    folder = folder_at(cwd)
     told = "\n\n".join(part for part in (goal if goal != "-" else None, _piped_in()) if part)
     if not told and not go_on:
         click.echo('pseudoclaude: what is the goal? pseudoclaude -p "GOAL", or pipe it in', err=True)

@@ -11,7 +11,7 @@ from ..client import TeamClient
 from ..errors import PseudoclaudeError, UnknownIndexError
 from ..ids import USER, AgentId
 from ..mail import SENDABLE, IndexedMessage, MessageType, Priority
-from .common import FAILURE, OK, async_command, client_for, fail, json_option, plain, print_json, team_option
+from .common import FAILURE, OK, async_command, client_for, json_option, plain, print_json, team_option
 
 NONE_UNREAD, CHECK_FAILED = 1, 2
 
@@ -53,7 +53,7 @@ async def send(
         priority=Priority.INTERRUPT if interrupt else Priority.NORMAL,
     )
     led = await client.led_by()
-    state = f"{led} runs this team and wakes its readers" if led else "nothing runs this team, it is read at the next start"
+    state = f"{led} runs this team" if led else "nothing runs this team, it is read at the next start"
     if as_json:
         print_json(
             {
@@ -81,9 +81,7 @@ async def send(
 @team_option
 @json_option
 @async_command
-async def list_mail(
-    mailbox: str, unread: bool, start: int, limit: int | None, team: str | None, as_json: bool
-) -> None:
+async def list_mail(mailbox: str, unread: bool, start: int, limit: int | None, team: str | None, as_json: bool) -> None:
     """List the mail of MAILBOX: a member, "lead", or "user" (yours, the default)."""
     client = await client_for(team)
     agent = client.find(mailbox)
@@ -100,7 +98,8 @@ async def list_mail(
         m = item.message
         mark = " " if item.read else "*"
         sender = client.team.display_name(m.sender)
-        click.echo(f"{item.index:>5} {mark} {m.timestamp:%Y-%m-%d %H:%M:%S} {sender:<12} {m.type:<18} {plain(m.summary)}")
+        when = f"{m.timestamp:%Y-%m-%d %H:%M:%S}"
+        click.echo(f"{item.index:>5} {mark} {when} {sender:<12} {plain(m.type):<18} {plain(m.summary)}")
 
 
 @command.command("read")
@@ -131,7 +130,7 @@ async def read(message: str, mailbox: str, team: str | None, as_json: bool) -> N
 @json_option
 @async_command
 async def check(mailbox: str, team: str | None, as_json: bool) -> int:
-    """Count unread mail of MAILBOX (default: yours). Exits with 0 when there is some, 1 when there is none, 2 on error."""
+    """Count the unread mail of MAILBOX (default: yours). Exits with 0 when there is some, 1 if none, 2 on error."""
     try:
         client = await client_for(team)
         peek = await client.peek(client.find(mailbox))
@@ -179,8 +178,8 @@ async def _find(client: TeamClient, agent: AgentId, wanted: str) -> IndexedMessa
         if wanted in (str(item.index), item.message.id):
             return item
     if wanted.isdecimal():
-        fail(UnknownIndexError(client.team.display_name(agent), int(wanted), len(items)))
-    fail(PseudoclaudeError(f"there is no message {wanted!r} in this mailbox", remedy="See: pseudoclaude mail list."))
+        raise UnknownIndexError(client.team.display_name(agent), int(wanted), len(items))
+    raise PseudoclaudeError(f"there is no message {wanted!r} in this mailbox", remedy="See: pseudoclaude mail list.")
 
 
 def _as_json(client: TeamClient, item: IndexedMessage) -> dict[str, Any]:

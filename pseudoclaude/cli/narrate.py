@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -22,11 +21,14 @@ from ..events import (
     ToolFinished,
     Warned,
 )
+from ..mail import MessageType
 from .common import plain
 
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "bright_cyan", "bright_green", "bright_yellow")
 _QUIET_TOOLS = frozenset({"SendMessage", "Agent", "TaskCreate", "TaskUpdate"})
 """Tools whose effect is an event, and a line, of its own."""
+_QUIET_MAIL = frozenset({MessageType.IDLE_NOTIFICATION, MessageType.TASK_COMPLETED})
+"""Mail that repeats what another line says."""
 
 
 def colour_is_wanted() -> bool:
@@ -42,7 +44,7 @@ class Narrator:
         self._colours: dict[str, str] = {}
         self._colour = colour_is_wanted()
         self._width = width
-        self._calls: dict[str, str] = {}
+        self._calls: dict[tuple[str, str], str] = {}
 
     def __call__(self, event: Event) -> None:
         """Write about this event, if there is something to say."""
@@ -64,13 +66,13 @@ class Narrator:
             case RunStarted():
                 return f"starts ({event.why})"
             case Replied(text=text) if text.strip():
-                return f"says: {text.strip()}"
+                return f"says: {_first_line(text)}"
             case ToolCalled(tool=tool) if tool not in _QUIET_TOOLS:
-                self._calls[event.call_id] = f"{tool} {_arguments(event.input)}"
+                self._calls[event.agent_id, event.call_id] = f"{tool} {_arguments(event.input)}"
                 return ""
             case ToolFinished():
                 return self._finished(event)
-            case MailSent():
+            case MailSent() if event.type not in _QUIET_MAIL:
                 kind = "" if event.type == "text" else f" [{event.type}]"
                 return f"mails {event.recipient}{kind}: {event.summary}"
             case TaskChanged():
@@ -85,7 +87,7 @@ class Narrator:
                 return ""
 
     def _finished(self, event: ToolFinished) -> str:
-        call = self._calls.pop(event.call_id, "")
+        call = self._calls.pop((event.agent_id, event.call_id), "")
         text = event.content if isinstance(event.content, str) else f"{len(event.content)} blocks"
         if event.is_error:
             return f"{call or event.tool} FAILED: {text}"
@@ -96,6 +98,11 @@ class Narrator:
 
 
 def _arguments(given: dict[str, Any]) -> str:
-    parts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in given.values()]
-    text = " ".join(part for part in parts if part)
+    """What a call is about: the text among its arguments."""
+    text = " ".join(value for value in given.values() if isinstance(value, str) and value)
     return text if len(text) <= 70 else text[:69] + "…"
+
+
+def _first_line(text: str) -> str:
+    first, _, rest = text.strip().partition("\n")
+    return f"{first} …" if rest else first

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import click
 
 from .. import paths, settings
-from ..app import Team, TeamResult, create_team, provider_named
-from ..errors import TeamError
+from ..app import create_team, provider_named
+from ..events import Event
 from ..ids import TeamName
+from ..team import Team, TeamResult
 from ..teams.catalog import TeamCatalog
-from .common import FAILURE, OK, TRY_LATER, newest_team, plain
+from .common import FAILURE, OK, TRY_LATER, discard_stdout, newest_team, plain
 from .formats import Output
 from .narrate import Narrator
-
-
-def check_folder(folder: Path) -> Path:
-    """The folder, absolute.
-
-    :raises TeamError: when there is none.
-    """
-    if not folder.exists():
-        raise TeamError(f"{folder}: there is no such folder", remedy="Name the folder that the team is to work on.")
-    if not folder.is_dir():
-        raise TeamError(f"{folder}: not a folder", remedy="Name the folder that the file is in.")
-    return folder.resolve()
 
 
 async def choose_team(folder: Path, name: str | None, *, go_on: bool, provider: str | None, model: str) -> TeamName:
@@ -59,20 +50,38 @@ async def run_team(
     :param goal: what the lead is told; None to carry on with what is open.
     """
     chosen = settings.load(paths.root())
+    gone = anyio.CancelScope()
     team = Team(
         team_name,
-        provider=provider_named(provider, chosen) if provider else None,
+        provider=provider,
         model=model,
         max_turns=max_turns,
         chosen=chosen,
-        listeners=[output.event, *([narrator] if narrator else [])],
+        listeners=[_until_gone(output, gone), *([narrator] if narrator else [])],
     )
     output.attach(team)
-    async with team:
-        result = await (team.run(goal) if goal is not None else team.settle())
-        output.end(result)
-        _explain(team, result)
-    return exit_code(result)
+    code = OK
+    with gone:
+        async with team:
+            result = await (team.run(goal) if goal is not None else team.settle())
+            output.end(result)
+            _explain(team, result)
+        code = exit_code(result)
+    if gone.cancelled_caught:
+        discard_stdout()
+    return code
+
+
+def _until_gone(output: Output, gone: anyio.CancelScope) -> Callable[[Event], None]:
+    """Pass events to an output, and end the run when nobody reads it any more."""
+
+    def listen(event: Event) -> None:
+        try:
+            output.event(event)
+        except BrokenPipeError:
+            gone.cancel()
+
+    return listen
 
 
 def exit_code(result: TeamResult) -> int:
@@ -90,5 +99,3 @@ def _explain(team: Team, result: TeamResult) -> None:
             click.echo(f"pseudoclaude: {name} has not finished: {plain(why)}", err=True)
     if not result.ok:
         click.echo(f"pseudoclaude: go on with: pseudoclaude -p GOAL --continue --team {team.record.name}", err=True)
-
-

@@ -7,11 +7,10 @@ from pathlib import Path
 import click
 
 from .. import paths
-from ..app import create_team, open_team
+from ..app import create_team, folder_at, open_team
 from ..ids import TeamName
 from ..teams.catalog import TeamCatalog
 from .common import async_command, json_option, newest_team, plain, print_json
-from .session import check_folder
 
 
 @click.group(name="team")
@@ -28,7 +27,7 @@ def command() -> None:
 @async_command
 async def create(name: str | None, cwd: Path, provider: str, model: str, as_json: bool) -> None:
     """Make the team NAME (default: named after the folder). Nothing runs until it is given a goal."""
-    folder = check_folder(cwd)
+    folder = folder_at(cwd)
     catalog = TeamCatalog(paths.root())
     team = TeamName(name) if name else catalog.free_name(TeamName.from_folder(folder.name))
     record = await create_team(team, folder, provider=provider, model=model)
@@ -44,9 +43,7 @@ async def create(name: str | None, cwd: Path, provider: str, model: str, as_json
 @async_command
 async def list_teams(as_json: bool) -> None:
     """List all teams, the newest first."""
-    summaries = sorted(
-        TeamCatalog(paths.root()).summaries(), key=lambda s: str(s.created_at or ""), reverse=True
-    )
+    summaries = sorted(TeamCatalog(paths.root()).summaries(), key=lambda s: str(s.created_at or ""), reverse=True)
     rows = []
     for summary in summaries:
         led = None if summary.error else await (await open_team(summary.name)).led_by()

@@ -12,20 +12,23 @@ import anyio
 from ..chat import ToolCall
 from ..events import Event, EventBus, ToolProgress
 from ..ids import AgentId, TeamName
-from ..mail import IdleStatus, Role
+from ..mail import IdleStatus, Role, clean_text
 from ..mailbox.mailbox import Mailbox
 from ..providers.base import Provider
 from ..tools.base import Services, ToolContext
 from ..tools.toolbox import Toolbox
-from .conversation import Conversation, PendingCall
+from .conversation import Conversation
+from .history import PendingCall
+from .records import Source
 
 
 class RunCut(Exception):
-    """Raised inside a run to end it on purpose, between two steps; carries how and why."""
+    """Raised inside a run to end it between two steps; carries how and why, and whether the cause may pass."""
 
-    def __init__(self, status: IdleStatus, why: str) -> None:
+    def __init__(self, status: IdleStatus, why: str, *, passing: bool = False) -> None:
         super().__init__(why)
         self.status = status
+        self.passing = passing
 
 
 @dataclass(slots=True)
@@ -43,6 +46,28 @@ class TurnLimit:
             if self.left <= 0:
                 raise RunCut(IdleStatus.LIMIT, "its turns are used up (--max-turns)")
             self.left -= 1
+
+
+@dataclass(slots=True)
+class Stop:
+    """How a run is asked to end: by itself between two steps (``why``), or where it stands (``scope``)."""
+
+    why: str | None = None
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What was said to an agent, beside mail, and is not in its conversation yet."""
+
+    waiting: deque[tuple[Source, str]] = field(default_factory=deque)
+    said: int = 0
+    """How often something was said; it only grows."""
+
+    def add(self, source: Source, text: str) -> None:
+        """Say something."""
+        self.waiting.append((source, clean_text(text)))
+        self.said += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +99,23 @@ class Run:
     limit: TurnLimit
     max_tokens: int
     reminder_tokens: int
-    inputs: deque[str]
-    """What the person said, not yet in the conversation."""
-    stopping: str | None = None
-    """Why the run has been asked to end, or None."""
+    inputs: Inputs
+    stop: Stop
     accepted: int = 0
     """Requests of this run that the provider answered."""
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    cut_short: int = 0
+    """Answers in a row that broke off."""
+    started: set[str] = field(default_factory=set)
+    """The calls that this run has begun."""
+    looks: int = 0
+    """Grows whenever mail is about to be read, and when it is in the conversation."""
+    interrupted: bool = False
+    """Whether mail that cannot wait has come since mail was last read."""
+    _step: anyio.CancelScope | None = None
 
     @property
     def run_id(self) -> str:
-        """The id of this run."""
+        """The id of this run, until it is closed."""
         return self.conversation.run_id
 
     def check_stop(self) -> None:
@@ -92,8 +123,24 @@ class Run:
 
         :raises RunCut: when the run has been asked to end.
         """
-        if self.stopping is not None:
-            raise RunCut(IdleStatus.INTERRUPTED, self.stopping)
+        if self.stop.why is not None:
+            raise RunCut(IdleStatus.INTERRUPTED, self.stop.why)
+
+    def interrupt(self) -> None:
+        """End the present request or tool call, so that the next step begins with mail; the run goes on."""
+        self.interrupted = True
+        if self._step is not None:
+            self._step.cancel()
+
+    def look(self) -> None:
+        """Note that the mail which interrupted, if any did, is read now."""
+        self.looks += 1
+        self.interrupted = False
+
+    def interruptible(self) -> anyio.CancelScope:
+        """A scope for a step that :meth:`interrupt` ends: its block is left there, and what follows goes on."""
+        self._step = anyio.CancelScope()
+        return self._step
 
     def publish(self, kind: type[Event], **values: Any) -> None:
         """Report something about this agent."""
@@ -125,4 +172,5 @@ class Flag:
     raised: bool = False
 
     def set(self) -> None:
+        """It has happened."""
         self.raised = True

@@ -9,7 +9,7 @@ import anyio
 from ..errors import PseudoclaudeError
 from ..ids import RUNTIME, AgentId, MessageId
 from ..journal import Journal
-from ..mail import ControlAction, ControlRequest, ControlResponse, IndexedMessage, MessageType
+from ..mail import ControlAction, ControlRequest, ControlResponse, IndexedMessage, Message, MessageType
 from ..mailbox.store import MailStore
 from ..post import Post
 
@@ -51,6 +51,19 @@ class Commands:
                     await self._carry_out(item)
                 await self._store.mark_read(RUNTIME, [item.index])
 
+    async def refuse_waiting(self) -> None:
+        """Answer what was asked of an earlier process, which ended before it got to it: that is over now.
+
+        :raises MailError: when the mailbox cannot be read.
+        """
+        async with self._one_at_a_time:
+            for item in await self._store.read_unread(RUNTIME):
+                request = item.message.parsed_payload()
+                if isinstance(request, ControlRequest):
+                    why = "the process that was asked has ended before it could; ask again if it is still wanted"
+                    await self._answer(item.message, request, False, why)
+                await self._store.mark_read(RUNTIME, [item.index])
+
     async def _carry_out(self, item: IndexedMessage) -> None:
         message = item.message
         request = message.parsed_payload()
@@ -61,6 +74,9 @@ class Commands:
             ok, detail = True, await self._act(request)
         except PseudoclaudeError as error:
             ok, detail = False, error.explain()
+        await self._answer(message, request, ok, detail)
+
+    async def _answer(self, message: Message, request: ControlRequest, ok: bool, detail: str) -> None:
         await self._post.notify(
             recipient=message.sender,
             type=MessageType.CONTROL_RESPONSE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -12,7 +11,7 @@ from ..mail import IdleStatus
 from ..mailbox.mailbox import Mailbox
 from ..mailbox.store import Peek
 from ..runner.conversation import Conversation
-from ..runner.run import Identity, Run, TurnLimit
+from ..runner.run import Identity, Inputs, Run, Stop, TurnLimit
 from .wake import Halt, Situation, State
 
 
@@ -28,6 +27,9 @@ class RunInfo:
     error: str | None = None
     text: str = ""
     passing: bool = False
+    said: int = 0
+    """How often something had been said to the agent when the run began, or was asked to stop."""
+    stop: Stop = field(default_factory=Stop)
     done: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -38,7 +40,7 @@ class Entry:
     identity: Identity
     mailbox: Mailbox
     limit: TurnLimit
-    inputs: deque[str] = field(default_factory=deque)
+    inputs: Inputs = field(default_factory=Inputs)
     state: State = State.IDLE
     busy: RunInfo | None = None
     """The run that is starting or under way."""
@@ -50,12 +52,17 @@ class Entry:
     halt: Halt | None = None
     failures: int = 0
     """Starts in a row without one accepted request."""
+    looks_again: bool = False
+    """Whether its mailbox could not be read, and a look is due."""
+    trouble: str = ""
+    """What kept its mailbox from being read at the last look."""
     ended: bool = False
     paused: bool = False
 
-    def is_busy(self) -> bool:
-        """Whether a run is starting or under way."""
-        return self.busy is not None
+    @property
+    def in_motion(self) -> bool:
+        """Whether a run is starting or under way, or a timer will start one."""
+        return self.busy is not None or (self.halt is not None and self.halt.retry_in is not None)
 
     @property
     def next_run_id(self) -> str:
@@ -78,7 +85,8 @@ class Entry:
         return Situation(
             peek=peek,
             open_transcript=self.open_transcript,
-            waiting_input=bool(self.inputs),
+            waiting_input=bool(self.inputs.waiting),
+            said=self.inputs.said,
             halt=self.halt,
             ended=self.ended,
             paused=self.paused,

@@ -1,85 +1,39 @@
-"""Owns every run of a process: launches, wakes, stops them. The wake rule is applied here and nowhere else."""
+"""Owns every run of a process: takes a team up, watches its mail, and carries out what is asked of its agents."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import anyio
-import structlog
-from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from .. import prompts
-from ..errors import PseudoclaudeError, StorageError, ToolError, UnknownMemberError
-from ..events import Event, EventBus, MemberJoined, RunEnded, RunStarted, StateChanged, Warned
+from ..errors import PseudoclaudeError, ToolError
+from ..events import Event, MemberJoined, Warned
 from ..ids import RUNTIME, USER, AgentId, AgentName, MessageId
-from ..journal import Journal
-from ..mail import IdleNotice, IdleStatus, MessageType
-from ..mailbox.mailbox import Mailbox
-from ..mailbox.store import MailStore
-from ..paths import TeamPaths
-from ..post import Post, Wake
-from ..providers.base import Provider
-from ..runner.conversation import Conversation
-from ..runner.records import Ended, Source
-from ..runner.run import Identity, Run, TurnLimit
-from ..runner.runner import close, run_to_end
-from ..storage.base import Storage
-from ..teams.board import Board
-from ..teams.models import Agent, MemberRecord
-from ..teams.registry import Registry
-from ..tools.base import Services
-from ..tools.toolbox import Toolbox
+from ..mail import IdleStatus
+from ..runner.records import Source
+from ..teams.models import MemberRecord
 from .control import Commands
 from .entry import Entry, RunInfo
-from .wake import Halt, State, owes_turn, wakeable
+from .launch import notice_id
+from .parts import Parts
+from .runs import Runs
+from .wake import Halt, State
 
-_log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What the manager works with; put together in :mod:`pseudoclaude.app`."""
-
-    storage: Storage
-    registry: Registry
-    store: MailStore
-    post: Post
-    board: Board
-    journal: Journal
-    bus: EventBus
-    provider: Provider
-    identify: Callable[[Agent], Identity]
-    equip: Callable[[Agent], Toolbox]
-    holder: str
-    """What other processes are told about this one."""
-    max_members: int = 16
-    max_turns: int | None = None
-    max_tokens: int = 16_000
-    reminder_tokens: int = 20_000
-    stop_grace: float = 10.0
-    retry_delays: tuple[float, ...] = (30.0, 120.0, 600.0)
-    watch_retry: float = 1.0
-    """Seconds until a watch that failed is taken up again."""
+__all__ = ["Parts", "TaskManager"]
 
 
-class TaskManager:
+class TaskManager(Runs):
     """The runs of one team in this process, which holds the team's ``lead.lock``.
 
     Implements :class:`~pseudoclaude.post.Waker` for the post and :class:`~pseudoclaude.tools.base.Crew` for tools.
     """
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._services = Services(parts.registry, parts.store, parts.post, parts.board, self)
-        self._entries: dict[AgentId, Entry] = {}
-        self._runs: list[RunInfo] = []
+        super().__init__(parts, crew=self)
         self._commands = Commands(parts.store, parts.post, parts.journal, self)
-        self._changed = anyio.Event()
-        self._group: TaskGroup | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------
 
@@ -113,30 +67,32 @@ class TaskManager:
         for agent_id in (team.lead.agent_id, USER, RUNTIME, *(member.agent_id for member in team.present)):
             await self._parts.store.create(agent_id)
         for agent in team.agents:
-            entry = self._enter(agent)
-            conversation = await self._open(entry)
-            entry.learn(conversation)
-            if (ended := conversation.ended) is not None:
-                await self._take_up(entry, conversation, ended)
+            await self._take_up(self._enter(agent))
+        try:
+            await self._commands.refuse_waiting()
+        except PseudoclaudeError as error:
+            self._warn_about_commands(error)
 
-    def _enter(self, agent: Agent) -> Entry:
-        entry = self._entries.get(agent.agent_id)
-        if entry is None:
-            mailbox = Mailbox(self._parts.store, agent.agent_id)
-            entry = Entry(self._parts.identify(agent), mailbox, TurnLimit(self._parts.max_turns))
-            self._entries[agent.agent_id] = entry
-        return entry
-
-    async def _take_up(self, entry: Entry, conversation: Conversation, ended: Ended) -> None:
-        """Go on from the end of a run of another process, which may have died before it told the lead."""
+    async def _take_up(self, entry: Entry) -> None:
+        """Go on from where an earlier process stopped, which may have died before it told the lead."""
+        try:
+            conversation = await self._launcher.open(entry)
+        except PseudoclaudeError as error:  # the others can work all the same
+            why = f"its conversation cannot be read: {error.explain()}"
+            entry.halt = Halt(why, await entry.mailbox.end(), entry.inputs.said)
+            self._reports.publish(entry, Warned(text=why))
+            await self._reports.set_state(entry, State.FAILED, why)
+            return
+        entry.learn(conversation)
+        await self._reports.set_state(entry, State.IDLE)
+        ended = conversation.ended
+        if ended is None:
+            return
         if ended.status in (IdleStatus.INTERRUPTED, IdleStatus.LIMIT):
-            entry.halt = Halt(f"its run was ended: {ended.error}", ended.mail_end)
-        elif ended.status is IdleStatus.FINISHED:
-            await self._notify_lead(entry, conversation.ended_place, ended, repeated=True)
-
-    async def _open(self, entry: Entry) -> Conversation:
-        key = TeamPaths.session(entry.identity.agent_id)
-        return await Conversation.open(self._parts.storage.owned_log(key), entry.identity.agent_id)
+            entry.halt = Halt(f"its run was ended: {ended.error}", ended.mail_end, entry.inputs.said)
+        if ended.status is not IdleStatus.FAILED or not (entry.open_transcript or ended.passing):
+            notice = notice_id(entry, conversation)
+            await self._reports.notify_lead(entry, notice, ended, repeated=True)
 
     async def _watch(self) -> None:
         """Mail that other processes wrote wakes here; so do commands."""
@@ -155,168 +111,14 @@ class TaskManager:
         try:
             await self._commands.take()
         except PseudoclaudeError as error:
-            self._parts.bus.publish(Warned(text=f"commands of other processes cannot be read: {error.explain()}"))
+            self._warn_about_commands(error)
 
-    # -- the wake rule ------------------------------------------------------------------------------------------
+    def _warn_about_commands(self, error: PseudoclaudeError) -> None:
+        self._parts.bus.publish(Warned(text=f"commands of other processes cannot be read: {error.explain()}"))
 
-    async def wake(self, agent_id: AgentId) -> Wake:
-        """Start a run if the agent owes a turn, is not running and can be woken; what happened, or why nothing did."""
-        entry = self._entries.get(agent_id)
-        if entry is None or self._group is None:
-            return Wake()
-        if entry.is_busy():
-            return Wake(why="it is at work and reads this before its next step")
-        situation = entry.situation(await entry.mailbox.peek())
-        if entry.is_busy():  # somebody else was faster while the mailbox was looked at
-            return Wake(why="it is at work and reads this before its next step")
-        if not owes_turn(situation):
-            return Wake()
-        if why := wakeable(situation):
-            return Wake(why=f"it does not start: {why}")
-        return Wake(run_id=self._start(entry, "mail" if situation.peek.waking else "open work").run_id)
-
-    async def wake_all(self) -> None:
-        """Apply the wake rule to everybody."""
-        for agent_id in tuple(self._entries):
-            await self.wake(agent_id)
-
-    def _start(self, entry: Entry, why: str) -> RunInfo:
-        assert self._group is not None, "a run needs a running manager"
-        info = RunInfo(entry.next_run_id, entry.identity.name, why, datetime.now(UTC))
-        entry.busy = info
-        entry.halt = None
-        self._runs.append(info)
-        self._group.start_soon(self._run, entry, info, name=f"run {info.run_id}")
-        return info
-
-    # -- one run ------------------------------------------------------------------------------------------------
-
-    async def _run(self, entry: Entry, info: RunInfo) -> None:
-        key = TeamPaths.session(entry.identity.agent_id)
-        try:
-            await self._set_state(entry, State.STARTING)
-            with self._parts.storage.lease(key).hold(self._parts.holder):
-                conversation = await self._open(entry)
-                run = entry.run = self._make_run(entry, conversation)
-                self._publish(entry, RunStarted(run_id=info.run_id, why=info.why))
-                await self._set_state(entry, State.WORKING)
-                ended = await self._carry_out(run)
-                await self._finish(entry, run, info, ended)
-        except Exception as error:  # not even the transcript could be written: the team must hear of it all the same
-            await self._fail_without_transcript(entry, info, error)
-        finally:
-            entry.run = entry.busy = None
-            info.done.set()
-            self._note_change()
-        await self.wake(entry.identity.agent_id)
-
-    def _make_run(self, entry: Entry, conversation: Conversation) -> Run:
-        agent = self._parts.registry.team.find(entry.identity.agent_id)
-        assert agent is not None, "only agents of the roster have entries"
-        return Run(
-            identity=entry.identity,
-            conversation=conversation,
-            mailbox=entry.mailbox,
-            provider=self._parts.provider,
-            toolbox=self._parts.equip(agent),
-            services=self._services,
-            bus=self._parts.bus,
-            limit=entry.limit,
-            max_tokens=self._parts.max_tokens,
-            reminder_tokens=self._parts.reminder_tokens,
-            inputs=entry.inputs,
-        )
-
-    async def _carry_out(self, run: Run) -> Ended:
-        with run.scope:
-            return await run_to_end(run)
-        # only a cancelled scope arrives here
-        if run.stopping is not None:
-            return await close(run, IdleStatus.INTERRUPTED, run.stopping)
-        return await close(run, IdleStatus.FAILED, "the run was cancelled from outside")
-
-    async def _finish(self, entry: Entry, run: Run, info: RunInfo, ended: Ended) -> None:
-        conversation = run.conversation
-        entry.learn(conversation)
-        info.status, info.error, info.passing = ended.status, ended.error, ended.passing
-        info.text = conversation.last_text
-        final = True
-        if ended.status is IdleStatus.FAILED:
-            final = self._halt_failed(entry, run, ended)
-        else:
-            entry.failures = 0
-            if ended.status is not IdleStatus.FINISHED:
-                entry.halt = Halt(f"its run was ended: {ended.error}", ended.mail_end)
-        state = State.FAILED if ended.status is IdleStatus.FAILED else State.IDLE
-        await self._set_state(entry, state, ended.error or "")
-        self._publish(
-            entry,
-            RunEnded(
-                run_id=info.run_id,
-                status=ended.status,
-                text=info.text,
-                error=ended.error or "",
-                turns=conversation.turns,
-            ),
-        )
-        if final:
-            await self._notify_lead(entry, conversation.ended_place, ended)
-
-    def _halt_failed(self, entry: Entry, run: Run, ended: Ended) -> bool:
-        """Decide what follows a failure: a timer for one that may pass, else a halt; whether it is final."""
-        entry.failures = 1 if run.accepted else entry.failures + 1
-        delays = self._parts.retry_delays
-        error = ended.error or "failed"
-        if not ended.passing or entry.failures > len(delays) or self._group is None:
-            entry.halt = Halt(f"it failed: {error}", ended.mail_end, failed=True)
-            return True
-        delay = delays[entry.failures - 1]
-        entry.halt = Halt(f"it failed and is tried again in {delay:g} s: {error}", ended.mail_end, True, retries=True)
-        self._group.start_soon(self._retry, entry, entry.halt, delay)
-        return False
-
-    async def _retry(self, entry: Entry, halt: Halt, delay: float) -> None:
-        await anyio.sleep(delay)
-        if entry.halt is halt:
-            entry.halt = None
-            await self.wake(entry.identity.agent_id)
-        self._note_change()
-
-    async def _fail_without_transcript(self, entry: Entry, info: RunInfo, error: Exception) -> None:
-        _log.exception("a run could not be carried out", agent=entry.identity.name, run_id=info.run_id)
-        text = error.explain() if isinstance(error, PseudoclaudeError) else f"{type(error).__name__}: {error}"
-        info.status, info.error = IdleStatus.FAILED, text
-        entry.halt = Halt(f"it failed: {text}", await entry.mailbox.end(), failed=True)
-        self._publish(entry, StateChanged(state=State.FAILED, why=text))
-        self._publish(entry, RunEnded(run_id=info.run_id, status=IdleStatus.FAILED, error=text))
-        ended = Ended(run_id=info.run_id, status=IdleStatus.FAILED, error=text)
-        await self._notify_lead(entry, len(self._runs), ended)
-
-    async def _notify_lead(self, entry: Entry, place: int, ended: Ended, *, repeated: bool = False) -> None:
-        """Tell the lead that a member's run is over. What cannot be stored is shown to the person instead."""
-        lead = self._parts.registry.team.lead.agent_id
-        who = entry.identity
-        if who.agent_id == lead:
-            return
-        what = "finished" if ended.status is IdleStatus.FINISHED else f"{ended.status}: {ended.error}"
-        delivery = None
-        try:
-            delivery = await self._parts.post.notify(
-                recipient=lead,
-                about=who.agent_id,
-                type=MessageType.IDLE_NOTIFICATION,
-                id=MessageId.derived(who.agent_id, "idle", place),
-                summary=f"{who.name} is idle: {what}",
-                content=ended.result or "",
-                payload=IdleNotice(
-                    status=ended.status, run_id=ended.run_id, result=ended.result, error=ended.error
-                ),
-                repeated=repeated,
-            )
-        except PseudoclaudeError as error:
-            self._publish(entry, Warned(text=f"the lead could not be told that {who.name} is {what}: {error}"))
-        if delivery is not None and delivery.error:
-            self._publish(entry, Warned(text=f"the lead could not be told that {who.name} is {what}: {delivery.error}"))
+    def subscribe(self) -> MemoryObjectReceiveStream[Event]:
+        """A stream of everything the team reports from now on; close it when done."""
+        return self._parts.bus.subscribe()
 
     # -- what tools, the person and other processes ask for --------------------------------------------------------
 
@@ -325,9 +127,8 @@ class TaskManager:
 
         A person lifts every halt.
         """
-        entry = self._entry(agent_id)
-        entry.inputs.append(text)
-        return entry.busy or self._start(entry, "the person")
+        self._entry(agent_id).inputs.add(Source.USER, text)
+        return self.launch(agent_id, why="the person")
 
     async def spawn(
         self,
@@ -360,16 +161,22 @@ class TaskManager:
             spawned_by=spawned_by,
         )
         self._parts.equip(wanted)  # raises for tools that do not exist
+        known = set(self._entries)
+        with anyio.CancelScope(shield=True):  # nobody is in the roster whom this process does not run
+            wanted = await self._admit(wanted)
+        if wanted.agent_id in self._entries.keys() - known:
+            self._reports.publish(self._entry(wanted.agent_id), MemberJoined(description=wanted.description))
+            await self.wake(wanted.agent_id)
+        return wanted
+
+    async def _admit(self, wanted: MemberRecord) -> MemberRecord:
         team = await self._parts.registry.load()
-        member = next((m for m in team.present if m.spawned_by == spawned_by), None)
+        member = next((m for m in team.members if m.spawned_by == wanted.spawned_by), None)
         if member is None:
             await self._parts.store.create(wanted.agent_id)
             member = await self._parts.registry.add(wanted, limit=self._parts.max_members)
-        entry = self._enter(member)
-        if entry.busy is None and entry.runs_ended == 0:
-            entry.learn(await self._open(entry))
-            self._publish(entry, MemberJoined(description=member.description))
-            await self.wake(member.agent_id)
+        if member.agent_id not in self._entries and member.ended_at is None:
+            self._enter(member).open_transcript = True  # it begins with its prompt
         return member
 
     async def nudge(self, agent_id: AgentId) -> str:
@@ -378,100 +185,57 @@ class TaskManager:
         name = entry.identity.name
         if entry.busy is not None:
             return f"{name} is at work already: run {entry.busy.run_id}"
-        info = await self.say(agent_id, prompts.render("wake"))
-        return f"{name} was nudged: run {info.run_id}"
+        entry.inputs.add(Source.NUDGE, prompts.render("wake"))
+        return f"{name} was nudged: run {self.launch(agent_id, why='a nudge').run_id}"
 
     async def stop(self, agent_id: AgentId, *, reason: str = "") -> str:
-        """End a run: by itself between two steps, or by cancellation when that takes longer than the grace."""
+        """End a run: by itself between two steps, or by cancellation when that takes longer than the grace.
+
+        Mail that waits at the stop starts no new run, and no timer does; what comes later does.
+        """
         entry = self._entry(agent_id)
-        name, info, run = entry.identity.name, entry.busy, entry.run
+        name, info, reason = entry.identity.name, entry.busy, reason or "stopped"
         if info is None:
-            return f"{name} is not running"
-        reason = reason or "stopped"
-        await self._parts.journal.note(RUNTIME, "stop", target=agent_id, why=reason)
-        if run is not None:
-            run.stopping = reason
-            with anyio.move_on_after(self._parts.stop_grace):
-                await info.done.wait()
-                return f"{name} was stopped"
-            run.scope.cancel()
-        await info.done.wait()
-        return f"{name} was stopped in the middle of a step"
+            return await self._call_off(entry, reason)
+        info.stop.why, info.said = reason, entry.inputs.said
+        await self._note_stop(entry, reason)
+        if await self._over(info):
+            return f"{name} was stopped"
+        info.stop.scope.cancel()
+        if await self._over(info):
+            return f"{name} was stopped in the middle of a step"
+        return f"{name} hangs in a step that cannot be cancelled; it ends after it"
 
     async def stop_all(self, *, reason: str = "") -> str:
         """Stop every run of the team, all at the same time; what happened, in words."""
-        running = [agent_id for agent_id, entry in self._entries.items() if entry.busy is not None]
+        moving = [agent_id for agent_id, entry in self._entries.items() if entry.in_motion]
         answers: list[str] = []
 
         async def stop_one(agent_id: AgentId) -> None:
             answers.append(await self.stop(agent_id, reason=reason))
 
         async with anyio.create_task_group() as group:
-            for agent_id in running:
+            for agent_id in moving:
                 group.start_soon(stop_one, agent_id)
         return "; ".join(answers) or "nobody is running"
 
-    # -- looking ----------------------------------------------------------------------------------------------------
+    async def _over(self, info: RunInfo) -> bool:
+        with anyio.move_on_after(self._parts.stop_grace):
+            await info.done.wait()
+        return info.done.is_set()
 
-    def runs(self) -> tuple[RunInfo, ...]:
-        """Every run of this process, oldest first."""
-        return tuple(self._runs)
+    async def _call_off(self, entry: Entry, reason: str) -> str:
+        """Stop an agent that does not run: only a timer can be about to start it."""
+        name, halt = entry.identity.name, entry.halt
+        if halt is None or halt.retry_in is None:
+            return f"{name} is not running"
+        entry.halt = Halt(f"it failed, and was stopped: {reason}", await entry.mailbox.end(), entry.inputs.said)
+        self._note_change()
+        await self._note_stop(entry, reason)
+        return f"{name} is not running, and is not tried again"
 
-    def get(self, run_id: str) -> RunInfo | None:
-        """The newest run of this id."""
-        return next((info for info in reversed(self._runs) if info.run_id == run_id), None)
-
-    def subscribe(self) -> MemoryObjectReceiveStream[Event]:
-        """A stream of everything the team reports from now on; close it when done."""
-        return self._parts.bus.subscribe()
-
-    def last_text(self, agent_id: AgentId) -> str:
-        """The last text of an agent's last run."""
-        return self._entry(agent_id).last_text
-
-    def last_run(self, agent_id: AgentId) -> RunInfo | None:
-        """The newest run of an agent in this process."""
-        name = self._entry(agent_id).identity.name
-        return next((info for info in reversed(self._runs) if info.agent == name), None)
-
-    def is_fresh(self, agent_id: AgentId) -> bool:
-        """Whether nothing was ever said to this agent."""
-        entry = self._entry(agent_id)
-        return entry.runs_ended == 0 and entry.busy is None and not entry.open_transcript
-
-    def halted(self) -> dict[str, str]:
-        """The agents that owe something or were cut off and do not go on by themselves, and why."""
-        return {entry.identity.name: entry.halt.why for entry in self._entries.values() if entry.halt is not None}
-
-    async def settle(self) -> None:
-        """Wait until nobody runs, nobody that can be woken owes a turn, and no retry is due."""
-        while True:
-            changed = self._changed
-            if not any(e.busy or (e.halt and e.halt.retries) for e in self._entries.values()):
-                await self.wake_all()
-                if not any(entry.busy for entry in self._entries.values()):
-                    return
-            await changed.wait()
-
-    def _entry(self, agent_id: AgentId) -> Entry:
-        entry = self._entries.get(agent_id)
-        if entry is None:
-            raise UnknownMemberError(agent_id, [entry.identity.name for entry in self._entries.values()])
-        return entry
-
-    def _publish(self, entry: Entry, event: Event) -> None:
-        self._parts.bus.publish_for(entry.identity.name, entry.identity.agent_id, event)
-
-    async def _set_state(self, entry: Entry, state: State, why: str = "") -> None:
-        entry.state = state
-        self._publish(entry, StateChanged(state=state, why=why))
-        document = self._parts.storage.document(TeamPaths.state(entry.identity.agent_id))
-        value = {"state": state, "why": why, "run_id": entry.next_run_id, "since": datetime.now(UTC).isoformat()}
+    async def _note_stop(self, entry: Entry, reason: str) -> None:
         try:
-            await document.put(value)
-        except StorageError as error:  # others see an old state; the run itself is sound
-            self._publish(entry, Warned(text=error.explain()))
-
-    def _note_change(self) -> None:
-        self._changed.set()
-        self._changed = anyio.Event()
+            await self._parts.journal.note(RUNTIME, "stop", target=entry.identity.agent_id, why=reason)
+        except PseudoclaudeError as error:  # a full disk keeps nobody running
+            self._reports.publish(entry, Warned(text=error.explain()))

@@ -25,18 +25,15 @@ class State(StrEnum):
 class Halt:
     """Why an agent does not go on by itself: its run failed, was stopped, or met a limit.
 
-    ``mail_end`` is the index its next message would have got then; mail from there on is something new. ``retries``
-    tells that a timer will start it again.
+    ``mail_end`` is the index its next message would have got then, ``said`` how often something had been said to it:
+    what came later is something new.
     """
 
     why: str
     mail_end: int
-    failed: bool = False
-    retries: bool = False
-
-    def is_lifted_by(self, peek: Peek) -> bool:
-        """Whether mail that wakes has come since."""
-        return peek.newest_waking >= self.mail_end
+    said: int = 0
+    retry_in: float | None = None
+    """Seconds until a timer starts it again; None when none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,9 @@ class Situation:
     open_transcript: bool = False
     """Its transcript ends in something that is to be carried on."""
     waiting_input: bool = False
-    """The person has said something that is not in the conversation yet."""
+    """Something was said to it that is not in the conversation yet."""
+    said: int = 0
+    """How often something was said to it."""
     halt: Halt | None = None
     ended: bool = False
     paused: bool = False
@@ -68,6 +67,13 @@ def wakeable(situation: Situation) -> str | None:
     if situation.turns_left is not None and situation.turns_left <= 0:
         return "its turns are used up"
     halt = situation.halt
-    if halt is not None and not situation.waiting_input and not halt.is_lifted_by(situation.peek):
+    if halt is not None and not _is_lifted(halt, situation):
         return halt.why
     return None
+
+
+def _is_lifted(halt: Halt, situation: Situation) -> bool:
+    """Whether there is something new: mail that wakes, or something said."""
+    if situation.peek.newest_waking >= halt.mail_end:
+        return True
+    return situation.waiting_input and situation.said > halt.said

@@ -68,11 +68,11 @@ def check_usable(text: str) -> None:
     :raises ToolError: for such a text.
     """
     try:
-        if b"\0" not in os.fsencode(text):
-            return
+        usable = b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
-        pass
-    raise ToolError(f"{text!r} holds a character that no path or pattern can have")
+        usable = False
+    if not usable:
+        raise ToolError(f"{text!r} holds a character that no path or pattern can have")
 
 
 def identity(path: Path) -> tuple[int, int] | None:

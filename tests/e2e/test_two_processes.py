@@ -60,7 +60,8 @@ async def held_team(home: Path, folder: Path, **extra: str) -> AsyncIterator[tup
                 await lines.until("ready")
             yield process, lines
         finally:
-            process.kill()
+            if process.returncode is None:
+                process.kill()
 
 
 @pytest.mark.slow

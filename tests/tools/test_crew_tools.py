@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pseudoclaude.app import Team, builtin_tools
+from pseudoclaude.app import builtin_tools
+from pseudoclaude.team import Team
 from pseudoclaude.chat import ModelRequest, ToolCall, ToolResult
 from pseudoclaude.ids import AgentId, AgentName, MessageId, TeamName
 from pseudoclaude.mail import Role

@@ -106,7 +106,7 @@ def test_calls_are_read_only_when_each_of_their_tools_is() -> None:
 async def test_an_unknown_tool_is_answered_with_the_known_ones_and_the_nearest() -> None:
     result = await Toolbox([look, change]).run(context(), asked("Lock"))
     assert result.is_error
-    assert result.text == "there is no tool 'Lock'; did you mean 'Look'?. The tools are: Change, Look."
+    assert result.text == "there is no tool 'Lock'; did you mean 'Look'? The tools are: Change, Look."
 
 
 async def test_wrong_arguments_are_answered_with_each_of_them() -> None:
