@@ -25,6 +25,12 @@ def root() -> Path:
         ) from error
 
 
+def claude_root() -> Path:
+    """Where Claude Code keeps its data: ``$CLAUDE_CONFIG_DIR``, else ``~/.claude``. Only mail is written there."""
+    home = os.environ.get("CLAUDE_CONFIG_DIR")
+    return (Path(home).expanduser() if home else Path.home() / ".claude").absolute()
+
+
 @dataclass(frozen=True, slots=True)
 class TeamPaths:
     """The folder of one team and the keys of what lies in it."""

@@ -16,7 +16,7 @@ from .ids import RUNTIME, USER, AgentId, MessageId
 from .mail import RULES, Message, MessageType, Priority, Request, Response, Role, check_sendable, first_fault
 from .mailbox.store import MailStore
 from .teams.addressing import resolve
-from .teams.registry import Registry
+from .teams.registry import Roster
 
 LONGEST_SUMMARY = 300
 """Characters of a summary; of a longer one the beginning is kept, with an ellipsis."""
@@ -122,7 +122,7 @@ class Post:
     def __init__(
         self,
         store: MailStore,
-        registry: Registry,
+        registry: Roster,
         *,
         bus: EventBus | None = None,
         waker: Waker | None = None,

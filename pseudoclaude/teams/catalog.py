@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..errors import InvalidNameError, StorageError, TeamError
 from ..ids import TeamName
+from .foreign import CONFIG, ForeignTeam, Program
 from .registry import parse_team
 
 
@@ -33,14 +34,31 @@ class TeamCatalog:
     """The teams below a root folder. Its methods read the disk, and so belong in a thread where a loop runs.
 
     :param root: the folder that holds ``teams``; it need not be there.
+    :param claude_root: where Claude Code keeps its data, to find its teams as well.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, claude_root: Path | None = None) -> None:
         self._teams = root / "teams"
+        self._claude_teams = claude_root / "teams" if claude_root else None
 
     def names(self) -> list[TeamName]:
         """The teams of this program, in alphabetical order, whether or not they can be read."""
-        return sorted(name for entry in self._entries() if (name := _team_name(entry)))
+        return sorted(name for entry in _entries(self._teams) if (name := _team_name(entry)))
+
+    def foreign(self) -> list[ForeignTeam]:
+        """Teams of other programs: the Go program's beside ours, then Claude Code's."""
+        found = [
+            ForeignTeam(entry.name, entry, Program.GO)
+            for entry in sorted(_entries(self._teams))
+            if (entry / CONFIG).is_file() and not (entry / "team.json").exists()
+        ]
+        if self._claude_teams is not None:
+            found += [
+                ForeignTeam(entry.name, entry, Program.CLAUDE_CODE)
+                for entry in sorted(_entries(self._claude_teams))
+                if (entry / CONFIG).is_file()
+            ]
+        return found
 
     def is_taken(self, name: TeamName) -> bool:
         """Whether a folder has this name, in any case: a team of ours, of the Go program's, or anything else."""
@@ -67,16 +85,8 @@ class TeamCatalog:
         ]
         return max(found)[1] if found else None
 
-    def _entries(self) -> list[Path]:
-        try:
-            return list(self._teams.iterdir())
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StorageError(self._teams, error.strerror or str(error)) from error
-
     def _taken(self) -> set[str]:
-        return {_key(entry.name) for entry in self._entries()}
+        return {_key(entry.name) for entry in _entries(self._teams)}
 
     def _summary(self, name: TeamName) -> TeamSummary:
         path = self._teams / name
@@ -91,6 +101,15 @@ class TeamCatalog:
             return TeamSummary(name, path, error=str(error))
         created_at = team.created_at if team.created_at.tzinfo else team.created_at.replace(tzinfo=UTC)
         return TeamSummary(name, path, team.workspace, created_at, tuple(str(member.name) for member in team.present))
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(folder, error.strerror or str(error)) from error
 
 
 def _team_name(folder: Path) -> TeamName | None:

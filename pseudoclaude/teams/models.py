@@ -60,7 +60,8 @@ class TeamRecord(_Record):
     members: tuple[MemberRecord, ...] = ()
     provider: str = ""
     """The name of the provider it was created with."""
-    format: Literal["log"] = "log"
+    format: Literal["log", "box"] = "log"
+    """How its mail is stored: in our logs, or in the boxes of the Go program."""
     created_at: Timestamp = Field(default_factory=lambda: datetime.now(UTC))
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
@@ -22,6 +22,19 @@ from ..ids import RESERVED_AGENT_NAMES, AgentId, TeamName
 from ..storage.base import Document, update
 from .addressing import LEAD_NAMES
 from .models import MemberRecord, TeamRecord
+
+
+class Roster(Protocol):
+    """Who is in a team, for whoever only looks."""
+
+    @property
+    def team(self) -> TeamRecord:
+        """The team as it was when it was last read."""
+        ...
+
+    async def load(self) -> TeamRecord:
+        """Read the team."""
+        ...
 
 
 class Registry:
