@@ -2,7 +2,7 @@
 
 The map, in the order in which data flows (message in, store, reminder, model turn, tool, message out)::
 
-    errors, ids           exceptions; validated names and ids
+    errors, logs, ids     exceptions; log lines; validated names and ids
     mail, chat, events    messages; what passes between runner, provider and tools; what is reported upward
     settings, paths, prompts
     storage/              everything durable: logs, documents, leases
@@ -13,7 +13,8 @@ The map, in the order in which data flows (message in, store, reminder, model tu
     tools/                what agents can do
     runner/               one agent's conversation and turns
     tasks/                runs, the wake rule, commands
-    client, app, team     a team from outside; the composition root; a team that runs here
+    mail_client, client   a team's mail, and one of our teams, from outside
+    app, team             the composition root; a team that runs here
     journal               decisions about control, written down
     cli/, testing/        the command line; fakes and contract suites for your own tests
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from . import paths, settings
 from .client import TeamClient
@@ -16,18 +17,24 @@ from .errors import (
 )
 from .ids import RUNTIME, USER, AgentId, TeamName
 from .journal import Journal
+from .mail_client import MailClient
 from .mailbox.native import NativeStore
+from .mailbox.store import MailStore
 from .paths import TeamPaths
 from .post import Post
 from .providers.base import Provider
 from .providers.environment import anthropic_configured
-from .settings import Settings
+from .settings import MailSettings, Settings
 from .storage.files import FileStorage
 from .teams.board import Board
 from .teams.catalog import TeamCatalog
+from .teams.foreign import PERSON, ForeignRoster, ForeignTeam, Program
 from .teams.models import LeadRecord, TeamRecord
 from .teams.registry import Registry
 from .tools.base import Tool
+
+MailFormat = Literal["log", "box"]
+"""How a team's mail is stored: in our logs, or in the boxes of PseudoClaude, the Go program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,50 +44,111 @@ class Home:
     paths: TeamPaths
     storage: FileStorage
     registry: Registry
-    store: NativeStore
+    store: MailStore
     board: Board
 
     @classmethod
-    def open(cls, root: Path, name: TeamName, chosen: Settings) -> Home:
-        """Open a team's folder; touches nothing."""
+    def at(cls, root: Path, name: TeamName, mail_format: MailFormat, chosen: Settings) -> Home:
+        """A team's folder; touches nothing."""
         places = TeamPaths(root, name)
-        mail = chosen.mail
-        storage = FileStorage(
-            places.folder,
-            durability=mail.durability,
-            lock_wait=mail.lock_wait,
-            notify=mail.notify,
-            segment_bytes=mail.segment_bytes,
-        )
-        return cls(
-            places,
-            storage,
-            Registry(storage.document(TeamPaths.ROSTER), name),
-            NativeStore(storage, prefix=TeamPaths.INBOXES, max_message_bytes=mail.max_content_bytes),
-            Board(storage.document(TeamPaths.BOARD)),
-        )
+        storage = _storage(places, chosen)
+        roster = storage.document(TeamPaths.ROSTER)
+        registry = Registry(roster, name, where=places.folder / TeamPaths.ROSTER)
+        store = _store(storage, places, mail_format, chosen.mail)
+        return cls(places, storage, registry, store, Board(storage.document(TeamPaths.BOARD)))
+
+    @classmethod
+    async def open(cls, root: Path, name: TeamName, chosen: Settings) -> Home:
+        """Open an existing team, with its roster loaded and every mailbox there.
+
+        :raises UnknownTeamError: when there is none.
+        :raises TeamError: when its roster cannot be used.
+        """
+        places = TeamPaths(root, name)
+        roster = _storage(places, chosen).document(TeamPaths.ROSTER)
+        record = await Registry(roster, name, where=places.folder / TeamPaths.ROSTER).load()
+        home = cls.at(root, name, record.format, chosen)
+        await home.registry.load()
+        await home.make_mailboxes()
+        return home
 
     async def make_mailboxes(self) -> None:
         """Make the mailboxes that whoever made the team did not live to make."""
         team = self.registry.team
         for agent_id in (USER, RUNTIME, *(agent.agent_id for agent in team.agents)):
-            if not await self.storage.marked_log(f"{TeamPaths.INBOXES}/{agent_id}").exists():
+            if team.format == "box" or not await self.storage.marked_log(f"{TeamPaths.INBOXES}/{agent_id}").exists():
                 await self.store.create(agent_id)
 
 
+def _storage(places: TeamPaths, chosen: Settings) -> FileStorage:
+    mail = chosen.mail
+    return FileStorage(
+        places.folder,
+        durability=mail.durability,
+        lock_wait=mail.lock_wait,
+        notify=mail.notify,
+        segment_bytes=mail.segment_bytes,
+    )
+
+
+def _store(storage: FileStorage, places: TeamPaths, mail_format: MailFormat, mail: MailSettings) -> MailStore:
+    if mail_format == "box":
+        from .mailbox.foreign import BoxStore  # only such teams pay for the import
+
+        return BoxStore(
+            places.folder / TeamPaths.INBOXES,
+            durability=mail.durability,
+            notify=mail.notify,
+            max_message_bytes=mail.max_content_bytes,
+        )
+    return NativeStore(
+        storage,
+        prefix=TeamPaths.INBOXES,
+        max_message_bytes=mail.max_content_bytes,
+        max_unread=mail.max_unread,
+        max_unread_bytes=mail.max_unread_bytes,
+    )
+
+
 async def open_team(name: str, *, root: Path | None = None) -> TeamClient:
-    """A client of an existing team: reads and writes its mail, and commands whoever runs it.
+    """A client of an existing team of ours: reads and writes its mail, and commands whoever runs it.
 
     :raises UnknownTeamError: when there is no such team.
     """
     where = root or paths.root()
     chosen = settings.load(where)
-    home = Home.open(where, existing_team(where, name), chosen)
-    await home.registry.load()
-    await home.make_mailboxes()
+    home = await Home.open(where, existing_team(where, name), chosen)
     post = Post(home.store, home.registry, max_content_bytes=chosen.mail.max_content_bytes)
     journal = Journal(home.storage.log(TeamPaths.JOURNAL))
     return TeamClient(home.storage, home.registry, home.store, post, home.board, journal)
+
+
+async def open_mail(name: str, *, root: Path | None = None) -> MailClient:
+    """A client of the mail of any team: ours, the Go program's, Claude Code's, in this order where names agree.
+
+    :raises UnknownTeamError: when there is no such team.
+    """
+    where = root or paths.root()
+    catalog = TeamCatalog(where, paths.claude_root())
+    if any(team.key() == name.casefold() for team in catalog.names()):
+        return await open_team(name, root=where)
+    found = catalog.foreign()
+    place = next((team for team in found if team.name == name), None)
+    if place is None:
+        raise UnknownTeamError(name, [*catalog.names(), *(team.name for team in found)])
+    roster = ForeignRoster(place)
+    await roster.load()
+    store = _foreign_store(place, settings.load(where).mail)
+    return MailClient(roster, store, Post(store, roster), program=place.program)
+
+
+def _foreign_store(place: ForeignTeam, mail: MailSettings) -> MailStore:
+    from .mailbox.foreign import BoxStore, ClaudeInboxStore  # only such teams pay for the import
+
+    inboxes = place.folder / "inboxes"
+    if place.program is Program.GO:
+        return BoxStore(inboxes, durability=mail.durability, notify=mail.notify)
+    return ClaudeInboxStore(inboxes, names={USER: PERSON}, durability=mail.durability, notify=mail.notify)
 
 
 def existing_team(root: Path, name: str) -> TeamName:
@@ -108,7 +176,13 @@ def folder_at(path: Path) -> Path:
 
 
 async def create_team(
-    name: str, workspace: Path, *, provider: str = "", model: str = "", root: Path | None = None
+    name: str,
+    workspace: Path,
+    *,
+    provider: str = "",
+    model: str = "",
+    mail_format: MailFormat = "log",
+    root: Path | None = None,
 ) -> TeamRecord:
     """Make a team with its lead and no members; nothing runs.
 
@@ -120,9 +194,9 @@ async def create_team(
     workspace = folder_at(workspace)
     if TeamCatalog(where).is_taken(team):
         raise TeamExistsError(TeamPaths(where, team).folder)
-    home = Home.open(where, team, settings.load(where))
+    home = Home.at(where, team, mail_format, settings.load(where))
     lead = LeadRecord(agent_id=AgentId.new("lead"), model=model)
-    record = TeamRecord(name=team, workspace=workspace, lead=lead, provider=provider)
+    record = TeamRecord(name=team, workspace=workspace, lead=lead, provider=provider, format=mail_format)
     await home.registry.create(record)
     await home.make_mailboxes()
     return record

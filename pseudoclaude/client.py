@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
-from .errors import TeamError, UnknownMemberError
+from .errors import TeamError
 from .ids import RUNTIME, USER, AgentId, MessageId
 from .journal import Journal
-from .mail import ControlAction, ControlRequest, ControlResponse, IndexedMessage, MessageType, Priority, Role
-from .mailbox.store import MailStore, Peek
+from .mail import ControlAction, ControlRequest, ControlResponse, MessageType
+from .mail_client import MailClient
+from .mailbox.store import MailStore
 from .paths import TeamPaths
-from .post import Draft, Post, Sender, SendResult
+from .post import Post
 from .storage.base import Storage
 from .teams.board import Board
-from .teams.models import MemberRecord, TeamRecord
+from .teams.models import MemberRecord
 from .teams.registry import Registry
 
 
@@ -34,54 +35,30 @@ class AgentView:
     model: str = ""
 
 
-class TeamClient:
-    """Reads and writes the mail of one team, and asks the process that leads it for control."""
+class TeamClient(MailClient):
+    """The mail of one of our teams, its roster, states and tasks, and control of the process that leads it."""
 
     def __init__(
         self, storage: Storage, registry: Registry, store: MailStore, post: Post, board: Board, journal: Journal
     ) -> None:
+        super().__init__(registry, store, post)
         self._storage = storage
         self._journal = journal
-        self._registry = registry
-        self._post = post
-        self.store = store
-        """The team's mail."""
         self.board = board
         """The team's tasks."""
-
-    @property
-    def team(self) -> TeamRecord:
-        """The roster, as last read."""
-        return self._registry.team
 
     async def led_by(self) -> str | None:
         """Who runs the team, in that process's own words; None when nobody does."""
         return await self._storage.lease(TeamPaths.LEAD_LOCK).holder()
 
-    def find(self, name: str) -> AgentId:
-        """The agent id behind a name, an id, ``lead``, ``user`` or ``runtime``.
-
-        :raises UnknownMemberError: when there is none.
-        """
-        wanted = name.strip().lstrip("@").casefold()
-        known: dict[str, AgentId] = {
-            "lead": self.team.lead.agent_id,
-            "team-lead": self.team.lead.agent_id,
-            "user": USER,
-            "human": USER,
-            "runtime": RUNTIME,
-            self.team.lead.agent_id.casefold(): self.team.lead.agent_id,
-        }
-        for member in self.team.members:  # later ones last: a name used again means its present bearer
-            known[member.agent_id.casefold()] = member.agent_id
-            known[member.name.key()] = member.agent_id
-        if wanted not in known:
-            raise UnknownMemberError(name, ["lead", "user", *(member.name for member in self.team.present)])
-        return known[wanted]
+    async def attention(self) -> str:
+        """What becomes of mail sent now, in words that finish "stored; …"."""
+        led = await self.led_by()
+        return f"{led} runs this team" if led else "nothing runs this team, it is read at the next start"
 
     async def agents(self) -> list[AgentView]:
         """The lead and the members, with their states and their unread mail."""
-        await self._registry.load()
+        await self._roster.load()
         led = await self.led_by() is not None
         views = []
         for agent in self.team.agents:
@@ -103,39 +80,13 @@ class TeamClient:
             )
         return views
 
-    async def send(
-        self,
-        to: str | Sequence[str],
-        *,
-        summary: str,
-        content: str = "",
-        type: str = MessageType.TEXT,
-        payload: Mapping[str, Any] | None = None,
-        in_reply_to: str | None = None,
-        priority: Priority = Priority.NORMAL,
-    ) -> SendResult:
-        """Send mail as the person. Whoever runs the team wakes its readers.
-
-        :raises MailError: when it cannot be sent; nothing was written.
-        """
-        draft = Draft(to, summary, content, type, payload, in_reply_to, priority)
-        return await self._post.send(Sender(USER, Role.USER), draft)
-
-    async def read(self, agent: AgentId, *, start: int = 0, limit: int | None = None) -> list[IndexedMessage]:
-        """Messages of a mailbox; marks nothing."""
-        return await self.store.read(agent, start=start, limit=limit)
-
-    async def peek(self, agent: AgentId) -> Peek:
-        """Counts of what is unread."""
-        return await self.store.peek(agent)
-
     async def mark_read(self, agent: AgentId, indices: Iterable[int]) -> None:
         """Mark messages as read. The agent they belong to will not be shown them, so that is written down.
 
         :raises UnknownIndexError: when an index is out of range; nothing was marked.
         """
         chosen = sorted(indices)
-        await self.store.mark_read(agent, chosen)
+        await super().mark_read(agent, chosen)
         if agent != USER:
             await self._journal.note(USER, "mark-read", target=agent, why=f"messages {chosen}")
 
@@ -165,8 +116,8 @@ class TeamClient:
             payload=ControlRequest(request_id=request_id, action=action, target=target or "", reason=reason),
         )
         with anyio.move_on_after(timeout):
-            async with self._storage.rung() as bells:
-                async for _ in bells:
+            async with self.store.watch() as agents:
+                async for _ in agents:
                     for item in await self.store.read(USER, start=start):
                         answer = item.message.parsed_payload()
                         if isinstance(answer, ControlResponse) and answer.request_id == request_id:

@@ -15,7 +15,9 @@
     │   ├── NotAllowedError           this sender may not send that
     │   ├── InvalidMessageError       too large, unknown type, payload of the wrong shape
     │   ├── MailboxBusyError
-    │   └── MailboxDamagedError
+    │   ├── MailboxFullError          too much unread mail
+    │   ├── MailboxDamagedError
+    │   └── MessageLostError          another program wrote over it, twice
     ├── TeamError
     │   ├── UnknownTeamError
     │   ├── TeamExistsError
@@ -153,11 +155,33 @@ class MailboxBusyError(MailError):
         self.holder = holder
 
 
+class MailboxFullError(MailError):
+    """Raised when a mailbox holds as much unread mail as it may; nothing has been written."""
+
+    def __init__(self, agent: str, where: Path | str, unread: str) -> None:
+        super().__init__(
+            f"{where}: the mailbox of {agent} is full, it holds {unread} of unread mail",
+            remedy=f"Nothing was written. Send it again when {agent} has read some, or tell whoever runs {agent}.",
+        )
+        self.agent = agent
+
+
 class MailboxDamagedError(MailError):
     """Raised, or reported once, when records of a mailbox are unreadable; the others stay readable."""
 
     def __init__(self, path: Path | str, what: str) -> None:
         super().__init__(f"{path}: {what}", remedy="The file is left as it is; everything else in it is readable.")
+
+
+class MessageLostError(MailError):
+    """Raised when a message was gone right after it had been written, twice: another program ignores the lock."""
+
+    def __init__(self, path: Path | str, message_id: str) -> None:
+        super().__init__(
+            f"{path}: message {message_id} was written twice, and another program wrote over it",
+            remedy="It is not stored: send it again.",
+        )
+        self.message_id = message_id
 
 
 class TeamError(PseudoclaudeError):

@@ -15,11 +15,12 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import anyio
-import structlog
 from anyio import from_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-_log = structlog.get_logger(__name__)
+from .logs import Log
+
+_log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

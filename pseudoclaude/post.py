@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import structlog
 from pydantic import BaseModel, ValidationError
 
 from .errors import InvalidMessageError, MailError, NotAllowedError, StorageError
 from .events import EventBus, MailSent
 from .ids import RUNTIME, USER, AgentId, MessageId
+from .logs import Log
 from .mail import RULES, Message, MessageType, Priority, Request, Response, Role, check_sendable, first_fault
 from .mailbox.store import MailStore
 from .teams.addressing import resolve
@@ -23,7 +23,7 @@ LONGEST_SUMMARY = 300
 
 _THREAD_LOOKBACK = 2_000
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .errors import SettingsError
+from .logs import Log
 
 _PREFIX = "PSEUDOCLAUDE_"
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 class _Group(BaseModel):
@@ -40,6 +40,11 @@ class MailSettings(_Group):
     segment_bytes: int = Field(default=1 << 20, gt=0)
     """Size at which a mailbox starts its next file."""
     max_content_bytes: int = Field(default=1 << 20, gt=0)
+    max_unread: int = Field(default=10_000, gt=0)
+    """Unread messages of one mailbox; more are refused until its owner has read some."""
+    max_unread_bytes: int = Field(default=256 << 20, gt=0)
+    retention_days: float = Field(default=30.0, ge=1)
+    """Days after which files of wholly read messages are compressed; nothing is deleted."""
     reminder_tokens: int = Field(default=20_000, gt=0)
     """Budget of one reminder, at four characters a token; what does not fit stays unread."""
 

@@ -113,8 +113,8 @@ class Team:
             await create_team(
                 self._name, self._folder or Path.cwd(), provider=named, model=self._model, root=self._root
             )
-        self._home = Home.open(self._root, existing_team(self._root, self._name), self._settings)
-        record = await self._home.registry.load()
+        self._home = await Home.open(self._root, existing_team(self._root, self._name), self._settings)
+        record = self.record
         if self._folder is not None and folder_at(self._folder) != record.workspace:
             raise TeamError(
                 f"the team {record.name} works on {record.workspace}, not on {self._folder}",
@@ -131,7 +131,6 @@ class Team:
             stack.enter_context(self._home.storage.lease(TeamPaths.LEAD_LOCK).hold(holder))
         except LeaseHeldError as error:
             raise TeamLedElsewhereError(self._home.paths.folder, error.holder) from error
-        await self._home.make_mailboxes()
         stack.callback(self._bus.close)
         self._manager = TaskManager(self._parts(provider, holder))
         await stack.enter_async_context(self._manager.running())

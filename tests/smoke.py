@@ -22,7 +22,13 @@ def main(command: str) -> None:
 
         def run(*arguments: str) -> str:
             done = subprocess.run(
-                [command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
+                [command, *arguments],
+                cwd=folder,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
             )
             assert done.returncode == 0, f"{arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
             return done.stdout

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 import signal
@@ -15,7 +14,6 @@ from typing import Any, NoReturn, ParamSpec
 
 import anyio
 import click
-import structlog
 
 from .. import paths
 from ..client import TeamClient
@@ -28,6 +26,7 @@ from ..errors import (
     TeamLedElsewhereError,
     UnknownTeamError,
 )
+from ..mail_client import MailClient
 
 OK, FAILURE, USAGE, TRY_LATER, INTERRUPTED, TERMINATED = 0, 1, 2, 75, 130, 143
 
@@ -39,21 +38,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 def plain(text: str) -> str:
     """Text of a model, a tool or a message, with everything that a terminal would obey made visible."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n"))
-
-
-def log_to_stderr() -> None:
-    """Send log lines to stderr: stdout belongs to results."""
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=lambda *args: structlog.PrintLogger(file=sys.stderr),
-    )
 
 
 def exit_code_of(error: PseudoclaudeError) -> int:
@@ -81,7 +65,6 @@ def async_command(function: Callable[P, Awaitable[int | None]]) -> Callable[P, N
 
     @wraps(function)
     def command(*args: P.args, **kwargs: P.kwargs) -> None:
-        log_to_stderr()
         try:
             sys.exit(anyio.run(_until_signal, lambda: function(*args, **kwargs)))
         except PseudoclaudeError as error:
@@ -150,6 +133,13 @@ async def client_for(team: str | None) -> TeamClient:
     from ..app import open_team
 
     return await open_team(team or newest_team())
+
+
+async def mail_client_for(team: str | None) -> MailClient:
+    """A client of the mail of the named team, whichever program's, or of the newest one of this folder."""
+    from ..app import open_mail
+
+    return await open_mail(team or newest_team())
 
 
 team_option = click.option("--team", "-t", metavar="NAME", help="The team; the newest one of this folder if left out.")

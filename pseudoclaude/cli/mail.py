@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Iterable
 
 import click
 
-from ..client import TeamClient
 from ..errors import PseudoclaudeError, UnknownIndexError
 from ..ids import USER, AgentId
 from ..mail import SENDABLE, IndexedMessage, MessageType, Priority
-from .common import FAILURE, OK, async_command, client_for, json_option, plain, print_json, team_option
+from ..mail_client import MailClient
+from .common import FAILURE, OK, async_command, json_option, mail_client_for, plain, print_json, team_option
+from .mail_files import doctor, export, thread
+from .mail_objects import message_object
 
 NONE_UNREAD, CHECK_FAILED = 1, 2
 
@@ -43,7 +45,7 @@ async def send(
 ) -> int:
     """Send CONTENT to TO: a member, several with commas between, "lead", or "all". CONTENT "-" is standard input."""
     text = sys.stdin.read() if content == "-" else content
-    client = await client_for(team)
+    client = await mail_client_for(team)
     result = await client.send(
         to,
         summary=summary or next((line.strip() for line in text.splitlines() if line.strip()), ""),
@@ -52,13 +54,12 @@ async def send(
         in_reply_to=in_reply_to,
         priority=Priority.INTERRUPT if interrupt else Priority.NORMAL,
     )
-    led = await client.led_by()
-    state = f"{led} runs this team" if led else "nothing runs this team, it is read at the next start"
+    state = await client.attention()
     if as_json:
         print_json(
             {
                 "message_id": result.message_id,
-                "run_by": led,
+                "attention": state,
                 "deliveries": [
                     {"name": d.name, "agent_id": d.agent_id, "index": d.index, "error": d.error or None}
                     for d in result.deliveries
@@ -76,30 +77,44 @@ async def send(
 @command.command("list")
 @click.argument("mailbox", default="user")
 @click.option("--unread", is_flag=True, help="Only what its owner has not read.")
+@click.option("--dead", is_flag=True, help="Mail that nobody will read: unread mail of members that have ended.")
 @click.option("--start", type=click.IntRange(min=0), default=0, help="The first index to list.")
 @click.option("--limit", type=click.IntRange(min=1), help="How many to list.")
 @team_option
 @json_option
 @async_command
-async def list_mail(mailbox: str, unread: bool, start: int, limit: int | None, team: str | None, as_json: bool) -> None:
-    """List the mail of MAILBOX: a member, "lead", or "user" (yours, the default)."""
-    client = await client_for(team)
+async def list_mail(
+    mailbox: str, unread: bool, dead: bool, start: int, limit: int | None, team: str | None, as_json: bool
+) -> None:
+    """List the mail of MAILBOX: a member, "lead", or "user" (yours, the default). Archived mail is listed, too: go
+    through much of it with --start and --limit."""
+    client = await mail_client_for(team)
+    if dead:
+        show([item for _, item in await client.dead()], client, as_json=as_json, none="no dead mail")
+        return
     agent = client.find(mailbox)
     if unread:
         items = [item for item in await client.store.read_unread(agent) if item.index >= start][:limit]
     else:
         items = await client.read(agent, start=start, limit=limit)
+    show(items, client, as_json=as_json, none=f"no {'unread ' if unread else ''}mail for {mailbox}")
+
+
+def show(items: Iterable[IndexedMessage], client: MailClient, *, as_json: bool, none: str) -> None:
+    """Messages, one line each, or as one JSON array."""
+    found = list(items)
     if as_json:
-        print_json([_as_json(client, item) for item in items])
+        print_json([message_object(client, item) for item in found])
         return
-    if not items:
-        click.echo(f"no {'unread ' if unread else ''}mail for {mailbox}", err=True)
-    for item in items:
+    if not found:
+        click.echo(none, err=True)
+    for item in found:
         m = item.message
         mark = " " if item.read else "*"
-        sender = client.team.display_name(m.sender)
+        name = client.team.display_name
+        who = f"{name(m.sender)} → {name(m.recipient)}"
         when = f"{m.timestamp:%Y-%m-%d %H:%M:%S}"
-        click.echo(f"{item.index:>5} {mark} {when} {sender:<12} {plain(m.type):<18} {plain(m.summary)}")
+        click.echo(f"{item.index:>5} {mark} {when} {who:<20} {plain(m.type):<18} {plain(m.summary)}")
 
 
 @command.command("read")
@@ -110,11 +125,11 @@ async def list_mail(mailbox: str, unread: bool, start: int, limit: int | None, t
 @async_command
 async def read(message: str, mailbox: str, team: str | None, as_json: bool) -> None:
     """Show one MESSAGE, by its index or its id. It is not marked as read."""
-    client = await client_for(team)
+    client = await mail_client_for(team)
     agent = client.find(mailbox)
     item = await _find(client, agent, message)
     if as_json:
-        print_json(_as_json(client, item))
+        print_json(message_object(client, item))
         return
     m, name = item.message, client.team.display_name
     click.echo(f"From:    {name(m.sender)}\nTo:      {name(m.recipient)}\nDate:    {m.timestamp:%Y-%m-%d %H:%M:%S} UTC")
@@ -132,7 +147,7 @@ async def read(message: str, mailbox: str, team: str | None, as_json: bool) -> N
 async def check(mailbox: str, team: str | None, as_json: bool) -> int:
     """Count the unread mail of MAILBOX (default: yours). Exits with 0 when there is some, 1 if none, 2 on error."""
     try:
-        client = await client_for(team)
+        client = await mail_client_for(team)
         peek = await client.peek(client.find(mailbox))
     except PseudoclaudeError as error:
         click.echo(f"pseudoclaude: {plain(error.explain())}", err=True)
@@ -156,7 +171,7 @@ async def mark_read(
     indices: tuple[int, ...], everything: bool, mailbox: str, force: bool, team: str | None, as_json: bool
 ) -> None:
     """Mark messages as read, by their INDICES."""
-    client = await client_for(team)
+    client = await mail_client_for(team)
     agent = client.find(mailbox)
     if agent != USER and not force:
         raise click.UsageError(f"{mailbox} would never see these messages; --force marks them all the same")
@@ -171,7 +186,7 @@ async def mark_read(
         click.echo(f"marked {len(indices)} of {mailbox} as read")
 
 
-async def _find(client: TeamClient, agent: AgentId, wanted: str) -> IndexedMessage:
+async def _find(client: MailClient, agent: AgentId, wanted: str) -> IndexedMessage:
     """The message with this index or id."""
     items = await client.read(agent)
     for item in items:
@@ -182,13 +197,5 @@ async def _find(client: TeamClient, agent: AgentId, wanted: str) -> IndexedMessa
     raise PseudoclaudeError(f"there is no message {wanted!r} in this mailbox", remedy="See: pseudoclaude mail list.")
 
 
-def _as_json(client: TeamClient, item: IndexedMessage) -> dict[str, Any]:
-    """A message for programs: its record, its place, and the names behind the ids."""
-    record = item.message.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return {
-        "index": item.index,
-        "read": item.read,
-        **record,
-        "from_name": client.team.display_name(item.message.sender),
-        "to_name": client.team.display_name(item.message.recipient),
-    }
+for _further in (thread, export, doctor):
+    command.add_command(_further)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from .. import paths
-from ..app import create_team, folder_at, open_team
+from ..app import MailFormat, create_team, folder_at, open_team
 from ..ids import TeamName
 from ..teams.catalog import TeamCatalog
 from .common import async_command, json_option, newest_team, plain, print_json
@@ -23,14 +23,24 @@ def command() -> None:
 @click.option("--cwd", type=click.Path(path_type=Path), default=".", help="The folder it works on (default: this one).")
 @click.option("--provider", type=click.Choice(["anthropic", "offline"]), default="anthropic", show_default=True)
 @click.option("--model", default="", help="The lead's model.")
+@click.option(
+    "--format",
+    "mail_format",
+    type=click.Choice(["log", "box"]),
+    default="log",
+    show_default=True,
+    help="How its mail is stored: our logs, or the boxes of PseudoClaude, the Go program.",
+)
 @json_option
 @async_command
-async def create(name: str | None, cwd: Path, provider: str, model: str, as_json: bool) -> None:
+async def create(
+    name: str | None, cwd: Path, provider: str, model: str, mail_format: MailFormat, as_json: bool
+) -> None:
     """Make the team NAME (default: named after the folder). Nothing runs until it is given a goal."""
     folder = folder_at(cwd)
     catalog = TeamCatalog(paths.root())
     team = TeamName(name) if name else catalog.free_name(TeamName.from_folder(folder.name))
-    record = await create_team(team, folder, provider=provider, model=model)
+    record = await create_team(team, folder, provider=provider, model=model, mail_format=mail_format)
     where = paths.TeamPaths(paths.root(), record.name).folder
     if as_json:
         print_json({"name": record.name, "folder": str(where), "workspace": str(record.workspace)})

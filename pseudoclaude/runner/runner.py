@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import structlog
-
 from ..errors import ProviderError, PseudoclaudeError
+from ..logs import Log
 from ..mail import IdleStatus
 from .records import Ended, Source
 from .run import Run, RunCut
@@ -15,7 +14,7 @@ DIED = (
     "Look before you repeat it."
 )
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 async def run_to_end(run: Run) -> Ended:

@@ -6,11 +6,11 @@ import math
 from contextlib import AbstractContextManager
 
 import anyio
-import structlog
 
 from ..errors import PseudoclaudeError
 from ..events import RunEnded, RunStarted
 from ..ids import MessageId
+from ..logs import Log
 from ..mail import IdleStatus
 from ..paths import TeamPaths
 from ..runner.conversation import Conversation
@@ -25,7 +25,7 @@ from .wake import Halt, State
 
 CANCELLED = "the run was cancelled from outside"
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 class Launcher:
@@ -55,9 +55,8 @@ class Launcher:
         except anyio.get_cancelled_exc_class():
             if anyio.current_effective_deadline() == -math.inf:  # everything around it is cancelled, too
                 raise
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True):  # goes no further: it would end the whole team without a word
                 await self._close_cancelled(entry, info)
-            raise
         except Exception as error:  # not even the transcript could be written: the team must hear of it all the same
             await self._fail_without_transcript(entry, info, error)
 

@@ -9,7 +9,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from .. import prompts
-from ..errors import PseudoclaudeError, ToolError
+from ..errors import PseudoclaudeError, TeamError, ToolError
 from ..events import Event, MemberJoined, Warned
 from ..ids import RUNTIME, USER, AgentId, AgentName, MessageId
 from ..mail import IdleStatus
@@ -43,24 +43,32 @@ class TaskManager(Runs):
 
         On leaving, runs are cancelled where they stand. Their transcripts stay open, so that the next process
         carries them on.
+
+        :raises TeamError: when somebody cancelled a task of the team behind its back.
         """
         await self._enter_team()
         self._parts.post.waker = self
         failure: Exception | None = None
+        is_cut = False
         async with anyio.create_task_group() as group:
             self._group = group
-            group.start_soon(self._watch)
+            group.start_soon(self._watch, name="mail watch")
             try:
                 await self.wake_all()
                 yield
             except Exception as error:  # leaves the block as it is, not inside an exception group
                 failure = error
+            except anyio.get_cancelled_exc_class():
+                is_cut = True
+                raise
             finally:
                 self._group = None
                 self._parts.post.waker = None
                 group.cancel_scope.cancel()
         if failure is not None:
             raise failure
+        if is_cut:  # not from around the block, else the cancellation would have gone on
+            raise TeamError("a background task of the team was cancelled from outside, so the team has stopped")
 
     async def _enter_team(self) -> None:
         team = await self._parts.registry.load()

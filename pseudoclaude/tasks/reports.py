@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import structlog
-
 from ..errors import PseudoclaudeError, StorageError
 from ..events import Event, StateChanged, Warned
 from ..ids import MessageId
+from ..logs import Log
 from ..mail import IdleNotice, IdleStatus, MessageType
 from ..paths import TeamPaths
 from ..runner.records import Ended
@@ -16,7 +15,7 @@ from .entry import Entry
 from .parts import Parts
 from .wake import State
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 class Reports:

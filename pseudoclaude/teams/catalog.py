@@ -61,7 +61,10 @@ class TeamCatalog:
         return found
 
     def is_taken(self, name: TeamName) -> bool:
-        """Whether a folder has this name, in any case: a team of ours, of the Go program's, or anything else."""
+        """Whether a folder has this name, in any case: a team of ours, of the Go program's, or anything else.
+
+        One that holds nothing but hidden files is what a process left that was killed while it made a team: free.
+        """
         return name.key() in self._taken()
 
     def free_name(self, base: TeamName) -> TeamName:
@@ -86,7 +89,7 @@ class TeamCatalog:
         return max(found)[1] if found else None
 
     def _taken(self) -> set[str]:
-        return {_key(entry.name) for entry in _entries(self._teams)}
+        return {_key(entry.name) for entry in _entries(self._teams) if not _is_remnant(entry)}
 
     def _summary(self, name: TeamName) -> TeamSummary:
         path = self._teams / name
@@ -110,6 +113,13 @@ def _entries(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise StorageError(folder, error.strerror or str(error)) from error
+
+
+def _is_remnant(folder: Path) -> bool:
+    try:
+        return folder.is_dir() and not folder.is_symlink() and all(e.name.startswith(".") for e in folder.iterdir())
+    except OSError:
+        return False
 
 
 def _team_name(folder: Path) -> TeamName | None:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import structlog
 
 from ..errors import InvalidNameError, TeamError
 from ..ids import AgentId, AgentName, TeamName
+from ..logs import Log
 from .models import LeadRecord, MemberRecord, TeamRecord
 
 CONFIG = "config.json"
@@ -26,7 +26,7 @@ PERSON = "human"
 _TRIES, _PAUSE = 10, 0.03
 """Claude Code writes its file in place: one that does not parse is read again after so many seconds."""
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 class Program(StrEnum):

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
-import structlog
 from anyio import CancelScope, move_on_after, to_thread
 
 from ..chat import JsonObject, ToolCall, ToolResult, ToolSpec
 from ..errors import PseudoclaudeError, ToolError
+from ..logs import Log
 from ..mail import Role
 from .base import Tool, ToolContext, ToolOutput
 
@@ -20,7 +20,7 @@ LONGEST_RESULT = 100_000
 
 _LONGEST_CRASH = 300
 
-_log = structlog.get_logger(__name__)
+_log = Log(__name__)
 
 
 class Toolbox:

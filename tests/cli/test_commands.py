@@ -89,7 +89,9 @@ def test_mail_can_be_sent_listed_read_checked_and_marked(home: Path, work: Path)
     run("team", "create", "t", "--cwd", work, home=home)
     assert run("mail", "check", "lead", "--team", "t", home=home).returncode == 1
 
-    sent = run("mail", "send", "lead", "-", "--team", "t", "--json", home=home, stdin="First line\nsecond \x1b[31mline\n")
+    sent = run(
+        "mail", "send", "lead", "-", "--team", "t", "--json", home=home, stdin="First line\nsecond \x1b[31mline\n"
+    )
     told = json.loads(sent.stdout)
     assert told["deliveries"][0]["index"] == 0
     assert run("mail", "check", "lead", "--team", "t", home=home).returncode == 0
@@ -141,7 +143,9 @@ def test_text_output_is_the_answer_alone_and_json_is_one_object(home: Path, work
     assert "app.py:1" in text.stdout
 
     done = run(
-        *("-p", "--provider", "offline", "--cwd", work, "--team", "b", "--output-format", "json"), home=home, stdin="go on"
+        *("-p", "--provider", "offline", "--cwd", work, "--team", "b", "--output-format", "json"),
+        home=home,
+        stdin="go on",
     )
     result = json.loads(done.stdout)
     assert (result["type"], result["subtype"], result["is_error"]) == ("result", "success", False)
@@ -150,9 +154,7 @@ def test_text_output_is_the_answer_alone_and_json_is_one_object(home: Path, work
 
 
 def test_stream_json_begins_with_init_ends_with_the_result_and_says_who_speaks(home: Path, work: Path) -> None:
-    done = run(
-        *("-p", "survey", "--provider", "offline", "--cwd", work, "--output-format", "stream-json"), home=home
-    )
+    done = run(*("-p", "survey", "--provider", "offline", "--cwd", work, "--output-format", "stream-json"), home=home)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     first, last = lines[0], lines[-1]
     assert (first["type"], first["subtype"], first["cwd"]) == ("system", "init", str(work))
@@ -186,7 +188,8 @@ def test_stream_json_begins_with_init_ends_with_the_result_and_says_who_speaks(h
 
 def test_a_limit_of_turns_ends_the_run_and_is_named(home: Path, work: Path) -> None:
     done = run(
-        *("-p", "survey", "--provider", "offline", "--cwd", work, "--max-turns", "2", "--output-format", "json"), home=home
+        *("-p", "survey", "--provider", "offline", "--cwd", work, "--max-turns", "2", "--output-format", "json"),
+        home=home,
     )
     result = json.loads(done.stdout)
     assert done.returncode == 1

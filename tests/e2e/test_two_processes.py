@@ -99,7 +99,11 @@ async def test_the_command_line_reaches_a_team_that_another_process_runs(tmp_pat
             await lines.until(f"alice {told['message_id']}")
 
         members = json.loads((await cli("members", "--json")).stdout)
-        assert {member["name"]: member["state"] for member in members} == {"lead": "idle", "alice": "idle", "bob": "idle"}
+        assert {member["name"]: member["state"] for member in members} == {
+            "lead": "idle",
+            "alice": "idle",
+            "bob": "idle",
+        }
 
         stopped = await cli("stop", "alice")
         assert (stopped.returncode, stopped.stdout) == (0, "alice is not running\n")
@@ -136,7 +140,9 @@ async def test_a_team_that_is_killed_can_be_led_again_at_once(tmp_path: Path) ->
     waiting = await client.send("alice", summary="for later", content="Read this when you are back.")
     async with held_team(home, folder):
         Traces(home / "teams" / "held").assert_each_message_arrived_once()
-    delivered = [id for line in Traces(home / "teams" / "held").transcript(client.find("alice")) for id in line.get("mail", [])]
+    delivered = [
+        id for line in Traces(home / "teams" / "held").transcript(client.find("alice")) for id in line.get("mail", [])
+    ]
     assert waiting.message_id in delivered
 
 

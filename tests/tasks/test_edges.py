@@ -7,6 +7,7 @@ import gc
 import random
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from pseudoclaude import Team, tool
 from pseudoclaude.chat import ModelRequest
-from pseudoclaude.errors import ProviderError, StorageError
+from pseudoclaude.errors import ProviderError, StorageError, TeamError
 from pseudoclaude.events import Event, RunEnded, StateChanged, Warned
 from pseudoclaude.mailbox.mailbox import Mailbox
 from pseudoclaude.mailbox.native import NativeStore
@@ -108,6 +109,10 @@ async def test_mail_that_comes_right_after_idle_gets_a_turn(tmp_path: Path) -> N
     assert model.most_at_once["alice"] == 1
 
 
+def _last_holds(text: str, requests: list[ModelRequest]) -> bool:
+    return times(text, requests[-1]) > 0
+
+
 async def test_two_hundred_messages_at_any_moment_each_get_a_turn(tmp_path: Path) -> None:
     dice = random.Random(7)
 
@@ -118,11 +123,12 @@ async def test_two_hundred_messages_at_any_moment_each_get_a_turn(tmp_path: Path
     model = Model(alice=slowly)
     async with team_of(model, tmp_path) as team:
         await join(team, "alice")
+        await model.until_asked("alice", 1)
         for number in range(200):
             await anyio.sleep(dice.uniform(0, 0.02))
             await team.send("alice", summary="news", content=f"news-{number}.")
             with anyio.fail_after(2):
-                await model.until("alice", lambda requests, n=number: times(f"news-{n}.", requests[-1]) > 0)  # type: ignore[misc]
+                await model.until("alice", partial(_last_holds, f"news-{number}."))
         await settled(team)
     last = model.of("alice")[-1]
     assert [times(f"news-{number}.", last) for number in range(200)] == [1] * 200
@@ -343,8 +349,7 @@ async def test_a_run_whose_task_is_cancelled_from_outside_has_failed_and_can_go_
         alice = await join(team, "alice")
         with anyio.fail_after(5):
             await gate.reached.wait()
-        (task,) = [task for task in asyncio.all_tasks() if task.get_name() == f"run {alice.agent_id}.1"]
-        task.cancel()
+        task_named(f"run {alice.agent_id}.1").cancel()
         gate.opened.set()
         await settled(team)
         run = team.manager.runs()[0]
@@ -352,8 +357,25 @@ async def test_a_run_whose_task_is_cancelled_from_outside_has_failed_and_can_go_
         assert times("cancelled from outside", model.of("lead")[-1]) >= 1
         await team.send("alice", summary="again", content="are-you-there")
         await settled(team)
-        assert times("are-you-there", model.of("alice")[-1]) == 1
+    assert times("are-you-there", model.of("alice")[-1]) == 1
     assert not model.violations
+
+
+def task_named(name: str) -> asyncio.Task[object]:
+    (task,) = [task for task in asyncio.all_tasks() if task.get_name() == name]
+    return task
+
+
+async def test_a_team_whose_background_is_cancelled_from_outside_does_not_end_without_a_word(tmp_path: Path) -> None:
+    async def cancel_the_watch() -> None:
+        async with team_of(Model(), tmp_path):
+            with anyio.fail_after(5):
+                await anyio.wait_all_tasks_blocked()
+                task_named("mail watch").cancel()
+                await anyio.sleep_forever()
+
+    with pytest.raises(TeamError, match="cancelled from outside"):
+        await cancel_the_watch()
 
 
 async def test_a_run_cancelled_by_its_scope_has_failed_with_the_reason(tmp_path: Path) -> None:

@@ -54,12 +54,12 @@ def test_only_folders_of_ours_with_a_legal_name_are_teams(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("there", ["survey", "SURVEY", "Survey"])
 def test_a_name_is_taken_in_any_case_by_any_folder(tmp_path: Path, there: str) -> None:
-    (tmp_path / "teams" / there).mkdir(parents=True)
+    (tmp_path / "teams" / there / "mine").mkdir(parents=True)
     assert TeamCatalog(tmp_path).is_taken(TeamName("sUrvey"))
 
 
 def test_a_name_is_taken_in_either_normal_form(tmp_path: Path) -> None:
-    (tmp_path / "teams" / "CAFE\u0301").mkdir(parents=True)
+    (tmp_path / "teams" / "CAFE\u0301" / "mine").mkdir(parents=True)
     assert TeamCatalog(tmp_path).is_taken(TeamName("café"))
 
 
@@ -67,8 +67,8 @@ def test_the_free_name_is_the_base_or_the_next_number(tmp_path: Path) -> None:
     catalog, base = TeamCatalog(tmp_path), TeamName("survey")
     for expected in ("survey", "survey-2", "survey-3"):
         assert catalog.free_name(base) == expected
-        (tmp_path / "teams" / expected.upper()).mkdir(parents=True)
-    (tmp_path / "teams" / "SURVEY-2").rmdir()
+        (tmp_path / "teams" / expected.upper() / "mine").mkdir(parents=True)
+    (tmp_path / "teams" / "SURVEY-2" / "mine").rmdir()
     assert catalog.free_name(base) == "survey-2"
 
 
@@ -79,7 +79,7 @@ def test_the_free_name_of_a_longest_name_is_legal_and_free(tmp_path: Path, longe
     for _ in range(12):
         name = catalog.free_name(base)
         seen.add(name)
-        (tmp_path / "teams" / name).mkdir(parents=True)
+        (tmp_path / "teams" / name / "mine").mkdir(parents=True)
     assert len(seen) == 12
     assert all(str(name)[:30] == longest[:30] for name in seen)
 
@@ -152,3 +152,12 @@ def test_a_root_that_is_no_folder_is_told_with_its_path(tmp_path: Path) -> None:
     (tmp_path / "teams").write_text("")
     with pytest.raises(StorageError, match="teams"):
         TeamCatalog(tmp_path).names()
+
+
+def test_a_folder_that_a_killed_process_left_behind_is_free(tmp_path: Path) -> None:
+    left = tmp_path / "teams" / "half"
+    left.mkdir(parents=True)
+    (left / ".team.json.lock").touch()
+    assert not TeamCatalog(tmp_path).is_taken(TeamName("half"))
+    (left / "notes.txt").touch()
+    assert TeamCatalog(tmp_path).is_taken(TeamName("half"))

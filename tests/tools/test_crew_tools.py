@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pseudoclaude.app import builtin_tools
-from pseudoclaude.team import Team
 from pseudoclaude.chat import ModelRequest, ToolCall, ToolResult
 from pseudoclaude.ids import AgentId, AgentName, MessageId, TeamName
 from pseudoclaude.mail import Role
@@ -17,6 +16,7 @@ from pseudoclaude.mailbox.native import MemoryStore
 from pseudoclaude.post import Post
 from pseudoclaude.providers.scripted import Answer
 from pseudoclaude.storage.memory import MemoryStorage
+from pseudoclaude.team import Team
 from pseudoclaude.teams.board import Board
 from pseudoclaude.teams.models import MemberRecord, TeamRecord
 from pseudoclaude.teams.registry import Registry
