@@ -78,6 +78,8 @@ class Delivery:
     name: str
     index: int | None = None
     error: str = ""
+    later: bool = False
+    """Whether it will be stored without another send, since the broadcast that it belongs to is noted."""
     wake: Wake = field(default_factory=Wake)
 
     @property
@@ -88,7 +90,7 @@ class Delivery:
     def explain(self) -> str:
         """One line for a model or a person."""
         if self.index is None:
-            return f"{self.name}: NOT stored: {self.error}"
+            return f"{self.name}: {'stored as soon as that is possible' if self.later else 'NOT stored'}: {self.error}"
         state = f"woken, run {self.wake.run_id}" if self.wake.run_id else self.wake.why
         return f"{self.name}: stored as message {self.index}" + (f"; {state}" if state else "")
 
@@ -108,8 +110,8 @@ class SendResult:
     def explain(self) -> str:
         """Some lines for a model or a person."""
         lines = [delivery.explain() for delivery in self.deliveries]
-        if not self.complete:
-            lines.append("Send it again to those who do not have it, and to nobody else.")
+        if any(not delivery.stored and not delivery.later for delivery in self.deliveries):
+            lines.append("Send it again to those for whom it is NOT stored, and to nobody else.")
         return "\n".join([f"message {self.message_id}", *lines])
 
 
@@ -209,21 +211,21 @@ class Post:
         names = self._registry.team
         deliveries: list[Delivery] = []
         if len(recipients) == 1:
-            stored, waiting = {}, {}
+            stored, waiting, kept = {}, {}, frozenset[AgentId]()
             try:
                 stored = {recipients[0]: await self._store.write(recipients[0], message, since=since)}
             except (MailError, StorageError) as error:
                 waiting = {recipients[0]: error.explain()}
         else:
             result = await self._store.broadcast(recipients, message, since=since)
-            stored, waiting = dict(result.stored), dict(result.waiting)
+            stored, waiting, kept = dict(result.stored), dict(result.waiting), result.kept
         for agent in recipients:
             name = names.display_name(agent)
             if agent in stored:
                 self._announce(message, name)
                 deliveries.append(Delivery(agent, name, stored[agent], wake=await self._wake(agent, message)))
             else:
-                deliveries.append(Delivery(agent, name, error=waiting.get(agent, "unknown")))
+                deliveries.append(Delivery(agent, name, error=waiting.get(agent, "unknown"), later=agent in kept))
         return SendResult(message.id, tuple(deliveries))
 
     async def _wake(self, agent: AgentId, message: Message) -> Wake:

@@ -58,9 +58,6 @@ class TeamSettings(_Group):
     """Seconds that a stopped run has to end by itself before it is cancelled."""
     retry_delays: tuple[Annotated[float, Field(ge=0)], ...] = (30.0, 120.0, 600.0)
     """Seconds until a member that failed for a passing reason is started again; after the last it stays failed."""
-    hops: int = Field(default=12, ge=0)
-    pair_rate: int = Field(default=20, gt=0)
-    """Messages a minute between one pair."""
 
 
 class ModelSettings(_Group):

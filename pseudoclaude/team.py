@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -157,6 +158,7 @@ class Team:
             reminder_tokens=chosen.mail.reminder_tokens,
             stop_grace=chosen.team.stop_grace,
             retry_delays=chosen.team.retry_delays,
+            retention=timedelta(days=chosen.mail.retention_days),
         )
 
     def _identify(self, agent: Agent) -> Identity:

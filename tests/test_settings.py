@@ -36,8 +36,6 @@ def test_without_a_file_the_defaults_hold(tmp_path: Path) -> None:
     assert chosen.mail.durability == "disk"
     assert chosen.mail.reminder_tokens == 20_000
     assert chosen.mail.lock_wait == 10
-    assert chosen.team.hops == 12
-    assert chosen.team.pair_rate == 20
     assert chosen.team.members == 16
     assert logs == []
 

@@ -20,6 +20,7 @@ from .entry import Entry, RunInfo
 from .launch import notice_id
 from .parts import Parts
 from .runs import Runs
+from .upkeep import keep_house
 from .wake import Halt, State
 
 __all__ = ["Parts", "TaskManager"]
@@ -53,6 +54,7 @@ class TaskManager(Runs):
         async with anyio.create_task_group() as group:
             self._group = group
             group.start_soon(self._watch, name="mail watch")
+            group.start_soon(keep_house, self._parts, lambda: not self._in_motion(), name="upkeep")
             try:
                 await self.wake_all()
                 yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from ..events import EventBus
 from ..journal import Journal
@@ -41,5 +42,9 @@ class Parts:
     stop_grace: float = 10.0
     """Seconds that a stopped run has to end by itself, and then again once it is cancelled."""
     retry_delays: tuple[float, ...] = (30.0, 120.0, 600.0)
+    retention: timedelta = timedelta(days=30)
+    """Age from which files of wholly read mail are compressed."""
+    upkeep_every: float = 60.0
+    """Seconds between two looks for broadcasts to finish."""
     watch_retry: float = 1.0
     """Seconds until mail that could not be watched or looked at is looked at again."""
