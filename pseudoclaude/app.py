@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from anyio import to_thread
+
 from . import paths, settings
 from .client import TeamClient
 from .errors import (
@@ -116,8 +118,8 @@ async def open_team(name: str, *, root: Path | None = None) -> TeamClient:
     :raises UnknownTeamError: when there is no such team.
     """
     where = root or paths.root()
-    chosen = settings.load(where)
-    home = await Home.open(where, existing_team(where, name), chosen)
+    chosen = await to_thread.run_sync(settings.load, where)
+    home = await Home.open(where, await existing_team(where, name), chosen)
     post = Post(home.store, home.registry, max_content_bytes=chosen.mail.max_content_bytes)
     journal = Journal(home.storage.log(TeamPaths.JOURNAL))
     return TeamClient(home.storage, home.registry, home.store, post, home.board, journal)
@@ -130,15 +132,17 @@ async def open_mail(name: str, *, root: Path | None = None) -> MailClient:
     """
     where = root or paths.root()
     catalog = TeamCatalog(where, paths.claude_root())
-    if any(team.key() == name.casefold() for team in catalog.names()):
+    if any(team.key() == name.casefold() for team in await to_thread.run_sync(catalog.names)):
         return await open_team(name, root=where)
-    found = catalog.foreign()
+    found = await to_thread.run_sync(catalog.foreign)
     place = next((team for team in found if team.name == name), None)
     if place is None:
-        raise UnknownTeamError(name, [*catalog.names(), *(team.name for team in found)])
+        ours = await to_thread.run_sync(catalog.names)
+        raise UnknownTeamError(name, [*ours, *(team.name for team in found)])
     roster = ForeignRoster(place)
     await roster.load()
-    store = _foreign_store(place, settings.load(where).mail)
+    chosen = await to_thread.run_sync(settings.load, where)
+    store = _foreign_store(place, chosen.mail)
     return MailClient(roster, store, Post(store, roster), program=place.program)
 
 
@@ -151,12 +155,12 @@ def _foreign_store(place: ForeignTeam, mail: MailSettings) -> MailStore:
     return ClaudeInboxStore(inboxes, names={USER: PERSON}, durability=mail.durability, notify=mail.notify)
 
 
-def existing_team(root: Path, name: str) -> TeamName:
+async def existing_team(root: Path, name: str) -> TeamName:
     """The team of that name, in any case.
 
     :raises UnknownTeamError: when there is none.
     """
-    known = TeamCatalog(root).names()
+    known = await to_thread.run_sync(TeamCatalog(root).names)
     match = next((team for team in known if team.key() == TeamName(name).key()), None)
     if match is None:
         raise UnknownTeamError(name, known)
@@ -191,10 +195,10 @@ async def create_team(
     """
     where = root or paths.root()
     team = TeamName(name)
-    workspace = folder_at(workspace)
-    if TeamCatalog(where).is_taken(team):
+    workspace = await to_thread.run_sync(folder_at, workspace)
+    if await to_thread.run_sync(TeamCatalog(where).is_taken, team):
         raise TeamExistsError(TeamPaths(where, team).folder)
-    home = Home.at(where, team, mail_format, settings.load(where))
+    home = Home.at(where, team, mail_format, await to_thread.run_sync(settings.load, where))
     lead = LeadRecord(agent_id=AgentId.new("lead"), model=model)
     record = TeamRecord(name=team, workspace=workspace, lead=lead, provider=provider, format=mail_format)
     await home.registry.create(record)

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from anyio import to_thread
+
 from . import paths, prompts, settings
 from .app import Home, builtin_tools, create_team, existing_team, folder_at, provider_named
 from .chat import Usage
@@ -109,21 +111,23 @@ class Team:
         return await self._stack.__aexit__(kind, value, trace)
 
     async def _open(self, stack: AsyncExitStack) -> None:
-        if self._name.key() not in {team.key() for team in TeamCatalog(self._root).names()}:
+        known = await to_thread.run_sync(TeamCatalog(self._root).names)
+        if self._name.key() not in {team.key() for team in known}:
             named = self._provider if isinstance(self._provider, str) else getattr(self._provider, "name", "anthropic")
             await create_team(
                 self._name, self._folder or Path.cwd(), provider=named, model=self._model, root=self._root
             )
-        self._home = await Home.open(self._root, existing_team(self._root, self._name), self._settings)
+        self._home = await Home.open(self._root, await existing_team(self._root, self._name), self._settings)
         record = self.record
-        if self._folder is not None and folder_at(self._folder) != record.workspace:
+        if self._folder is not None and await to_thread.run_sync(folder_at, self._folder) != record.workspace:
             raise TeamError(
                 f"the team {record.name} works on {record.workspace}, not on {self._folder}",
                 remedy="Choose another name for a team on this folder.",
             )
         provider = self._provider
         if provider is None or isinstance(provider, str):
-            provider = provider_named(provider or record.provider or "anthropic", self._settings)
+            name = provider or record.provider or "anthropic"
+            provider = await to_thread.run_sync(provider_named, name, self._settings)
             if isinstance(provider, Closeable):
                 stack.push_async_callback(provider.aclose)
         self._default_model = provider.default_model

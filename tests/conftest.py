@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
+
+from pseudoclaude.storage.system import System
 
 settings.register_profile(
     "pseudoclaude",
@@ -28,3 +32,17 @@ def nobodys_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("ANTHROPIC_", "PSEUDOCLAUDE_")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def no_blocking() -> Iterator[None]:
+    """What blocks the event loop fails, but for the short calls of the system module and prompts, read once each."""
+    short = {name for name, member in vars(System).items() if callable(member)}
+    with blockbuster_ctx("pseudoclaude") as detector:
+        for name, function in detector.functions.items():
+            if name.endswith("Lock.acquire") or name == "threading.Lock.acquire":
+                function.deactivate()  # imports take locks, and what they guard is over in no time
+            function.can_block_in("pseudoclaude/storage/system.py", short)
+            function.can_block_in("pseudoclaude/prompts.py", {"_template", "_folder"})
+            function.can_block_in("pseudoclaude/ids.py", {"new"})  # its first call imports
+        yield

@@ -94,7 +94,7 @@ async def test_the_command_line_reaches_a_team_that_another_process_runs(tmp_pat
 
         sent = await cli("mail", "send", "alice", "hello", "--json")
         told = json.loads(sent.stdout)
-        assert told["run_by"] == f"process {process.pid}"
+        assert told["attention"] == f"process {process.pid} runs this team"
         with anyio.fail_after(AWAKE_WITHIN):
             await lines.until(f"alice {told['message_id']}")
 
