@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import timedelta
+from typing import Protocol, runtime_checkable
 
 from ..ids import AgentId, MessageId
 from ..mail import IndexedMessage, Message
@@ -29,10 +30,27 @@ class Peek:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastResult:
-    """Who has a broadcast, and under which index; who does not, and why."""
+    """Who has a broadcast, and under which index; who does not, and why.
+
+    Those of ``waiting`` who are in ``kept`` get it later without another send, the others do not.
+    """
 
     stored: Mapping[AgentId, int] = field(default_factory=dict)
     waiting: Mapping[AgentId, str] = field(default_factory=dict)
+    kept: frozenset[AgentId] = frozenset()
+
+
+@runtime_checkable
+class Upkeep(Protocol):
+    """What a store may want done beside mail, by the process that leads the team."""
+
+    async def recover(self) -> Sequence[object]:
+        """Finish broadcasts whose senders died, or could not write to everybody."""
+        ...
+
+    async def archive(self, older_than: timedelta) -> int:
+        """Compress files of wholly read mail that are older; how many."""
+        ...
 
 
 class MailStore(Protocol):
@@ -59,6 +77,7 @@ class MailStore(Protocol):
 
         :raises UnknownMailboxError: when the agent has no mailbox.
         :raises MailboxBusyError: when the mailbox stayed locked; nothing was written.
+        :raises MailboxFullError: when it holds as much unread mail as it may; nothing was written.
         :raises StorageError: when the disk refused.
         """
         ...
@@ -66,7 +85,14 @@ class MailStore(Protocol):
     async def broadcast(
         self, agents: Sequence[AgentId], message: Message, *, since: int | None = None
     ) -> BroadcastResult:
-        """Store one message for several agents, each copy with its own ``to``, all with one id."""
+        """Store one message for several agents, each copy with its own ``to``, all with one id.
+
+        All of them are looked at first. Then the broadcast is noted durably, and from there on everybody noted gets it
+        once: who cannot be written now is named in the result, and gets it from whoever comes next. ``since`` as in
+        :meth:`write`.
+
+        :raises StorageError: when it could not be noted; then nobody has it.
+        """
         ...
 
     async def find(self, agent: AgentId, message_id: MessageId, *, since: int) -> int | None:

@@ -1,7 +1,7 @@
 """The protocols that everything durable goes through.
 
-A :class:`Storage` hands out logs, documents and leases by *key*: a relative path of validated names with ``/``
-between, such as ``inboxes/alice-01j…`` or ``team.json``. Asking for a handle touches nothing.
+A :class:`Storage` hands out its intents, and logs, documents and leases by *key*: a relative path of validated names
+with ``/`` between, such as ``inboxes/alice-01j…`` or ``team.json``. Asking for a handle touches nothing.
 
 No method swallows an error of the disk: :class:`~pseudoclaude.errors.StorageError` names the file and the remedy.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 from ..errors import ConflictError
@@ -72,11 +73,64 @@ class Log(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How much of a log is not marked: records, counting damaged ones, and their bytes on the disk, estimated."""
+
+    records: int = 0
+    bytes: int = 0
+
+
+class Flaw(StrEnum):
+    """What can be wrong with a log and its files."""
+
+    LOST_RECORDS = "lost-records"
+    TORN_PIECE = "torn-piece"
+    NO_MESSAGE = "no-message"
+    MARKS_BEYOND_END = "marks-beyond-end"
+    UNREADABLE_MARKS = "unreadable-marks"
+    STRAY_FILE = "stray-file"
+    NO_LOCK_FILE = "no-lock-file"
+    WRONG_MODE = "wrong-mode"
+    NOT_A_FILE = "not-a-file"
+    UNFINISHED = "unfinished"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that is wrong, and what becomes of it."""
+
+    flaw: Flaw
+    where: str
+    """The file or folder."""
+    what: str
+    """What is wrong, in words."""
+    remedy: str = ""
+    """What was done about it, can be done, or why nothing need be done."""
+    start: int | None = None
+    end: int | None = None
+    """The indices concerned: ``start`` up to, and without, ``end``."""
+    mended: bool = False
+
+
 class MarkedLog(Log, Protocol):
     """A log with a *cursor*: which of its records were marked. Cursor and log share one lock.
 
     Marks only grow. What these methods cost follows what is unmarked, not how much the log holds.
     """
+
+    async def append_once(self, data: bytes, same: Callable[[bytes], bool], since: int) -> int:
+        """Append a record as :meth:`append` does, unless one from index ``since`` on is the same, in one step.
+
+        :param same: whether a record, with or without its index, counts as this one.
+        :return: the index of whichever is stored, durably.
+        """
+        ...
+
+    async def find(self, same: Callable[[bytes], bool], since: int) -> int | None:
+        """The index of the first record from ``since`` on that is the same; None if there is none."""
+        ...
 
     async def mark(self, indices: Iterable[int]) -> None:
         """Mark records; a second time changes nothing. Marks made elsewhere stay.
@@ -86,16 +140,44 @@ class MarkedLog(Log, Protocol):
         """
         ...
 
-    async def unmarked(self, limit: int | None = None) -> list[Record]:
-        """The records that are not marked, oldest first, at most ``limit`` of them."""
+    async def unmarked(self, limit: int | None = None, *, seen: object = None) -> list[Record]:
+        """The records that are not marked, oldest first, at most ``limit`` of them.
+
+        :param seen: the :meth:`version` of a moment ago, which may save another look.
+        """
         ...
 
     async def marked(self, indices: Iterable[int]) -> set[int]:
         """Those of the indices that are marked."""
         ...
 
-    async def version(self) -> object:
-        """A value that changes whenever :meth:`unmarked` would answer differently; by ``stat``, without a read."""
+    async def version(self) -> tuple[object, object]:
+        """Two values: the first changes with every record that came in, the second with every mark.
+
+        By ``stat``, without a read.
+        """
+        ...
+
+    async def grown(self) -> object:
+        """The first value of :meth:`version` alone."""
+        ...
+
+    async def load(self) -> Load:
+        """How much is not marked. Costs the same however much that is."""
+        ...
+
+    async def archive(self, *, older_than: float, keep_from: int | None = None) -> int:
+        """Put away, compressed, what is full, wholly marked and unchanged for ``older_than`` seconds; how many pieces.
+
+        It stays readable. Never the newest piece, and none that reaches to the index ``keep_from``.
+        """
+        ...
+
+    async def examine(self, *, mend: bool = False) -> list[Finding]:
+        """What is wrong with it. ``mend`` repairs what can be repaired without losing anything.
+
+        :raises FileNotFoundError: when the log was not created, or was removed.
+        """
         ...
 
 
@@ -145,8 +227,54 @@ class Lease(Protocol):
         ...
 
 
+class Intent(Protocol):
+    """Something that was begun and must be finished, held by nobody else at the moment."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others; in the order of names they were begun."""
+        ...
+
+    @property
+    def value(self) -> Any:
+        """What was to be done, as JSON."""
+        ...
+
+    async def finish(self) -> None:
+        """Remove it: all of it is done. After a power cut it may be there again."""
+        ...
+
+
+class Intents(Protocol):
+    """What was begun, kept until it is finished: by whoever comes next, if the one who began it died."""
+
+    def begin(self, value: Any) -> AbstractAsyncContextManager[Intent]:
+        """Note a JSON value durably, and hold it for the duration of an ``async with`` block.
+
+        What is not finished in the block stays, for others to take.
+
+        :raises StorageError: when the disk refused; then nothing was noted.
+        """
+        ...
+
+    async def sweep(self) -> list[str]:
+        """Remove what died before it was noted; the names of what was noted, held or not, oldest first."""
+        ...
+
+    def take(self, name: str) -> AbstractAsyncContextManager[Intent | None]:
+        """Hold one that was left behind; None when somebody holds it, or it is finished.
+
+        :raises StorageError: when it cannot be read; it is left as it is.
+        """
+        ...
+
+    async def values(self) -> dict[str, Any]:
+        """All that is noted, held or not, by name; None for one that cannot be read."""
+        ...
+
+
 class Storage(Protocol):
-    """Hands out logs, documents and leases by key."""
+    """Hands out logs, documents and leases by key, and its intents."""
 
     def log(self, key: str) -> Log:
         """A log in one piece, ``….jsonl``; several processes may append to it."""
@@ -166,6 +294,10 @@ class Storage(Protocol):
 
     def lease(self, key: str) -> Lease:
         """A lease. Its key may be that of an owned log."""
+        ...
+
+    def intents(self) -> Intents:
+        """What was begun in this storage and must be finished."""
         ...
 
     async def keys(self, prefix: str) -> list[str]:

@@ -8,23 +8,18 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from ..errors import StorageError
 from .appending import Appender
-from .lines import Tail, claimed_index, index_of, lines_from, read_tail, seal_of
+from .archives import Archive, firsts_in, segment_name
+from .lines import Tail, claimed_index, is_json, lines_from, read_tail, seal_of
 from .system import READ, OpenFile, System
 
 LOCK = "lock"
-_ENDING = ".jsonl"
-_DIGITS = 12
 
 Place = tuple[int, int]
 """A segment, named by its first index, and an offset in it."""
-
-
-def segment_name(first: int) -> str:
-    """The file name of a segment."""
-    return f"{first:0{_DIGITS}d}{_ENDING}"
 
 
 class Chain:
@@ -76,8 +71,18 @@ class Chain:
             named = self._named = (first, f"{self._path}/{segment_name(first)}" if self._folder else self._path)
         return named[1]
 
+    @property
+    def has_looked(self) -> bool:
+        """Whether the end of the log was looked at before."""
+        return self._tail is not None
+
+    @property
+    def archive(self) -> Archive:
+        """Its archived segments."""
+        return Archive(self._system, self._path)
+
     def firsts(self) -> list[int]:
-        """The first indices of all segments, in order.
+        """The first indices of all segments that are not archived, in order.
 
         :raises FileNotFoundError: when the log was not created, or was removed.
         """
@@ -87,8 +92,18 @@ class Chain:
         names = self._system.listdir(self._path)
         if LOCK not in names:
             raise FileNotFoundError(2, "no such log", self._path)
-        stems = (name.removesuffix(_ENDING) for name in names if name.endswith(_ENDING))
-        return sorted(int(stem) for stem in stems if len(stem) >= _DIGITS and stem.isascii() and stem.isdigit())
+        return firsts_in(names)
+
+    def firsts_from(self, first: int) -> list[int]:
+        """The first indices of the segments, in order; the archived ones, too, where ``first`` lies before the others.
+
+        :raises FileNotFoundError: when the log was not created, or was removed.
+        """
+        # What moves into the archive between the two listings is in the second.
+        firsts = self.firsts()
+        if not self._folder or (firsts and first >= firsts[0]):
+            return firsts
+        return sorted({*firsts, *self.archive.firsts()})
 
     def assume(self, first: int) -> None:
         """Take a segment for the newest, while nothing better is known; a seal in it leads on."""
@@ -124,21 +139,25 @@ class Chain:
             except FileNotFoundError:
                 self.forget()
                 continue
-            if tail.sealed is None or (newer := self.firsts()[-1]) <= first:
+            if tail.sealed is None or (newer := max(self.firsts(), default=first)) <= first:
                 return tail
             self._newest, self._tail = newer, None
         raise StorageError(self._path, "its segments come and go faster than they can be read")
 
-    def place_of(self, index: int, hint: Place | None = None) -> Place | None:
-        """A place from which the record of this index is found: at it, or before it. None in an empty log."""
-        self.look()
+    def place_of(self, index: int, hint: Place | None = None, *, looked: bool = False) -> Place | None:
+        """A place from which the record of this index is found: at it, or before it. None in an empty log.
+
+        :param looked: :meth:`look` was called just before.
+        """
+        if not looked:
+            self.look()
         if self._newest is None:
             return None
         best = self.place_before(index)
         if hint is not None and hint > best and hint[0] <= index and self._is_line_start(hint):
             best = hint
         if best[0] != self._newest:
-            firsts = self.firsts()
+            firsts = self.firsts_from(index)
             start = firsts[max(0, bisect_right(firsts, index) - 1)] if firsts else self._newest
             best = max(best, (start, 0))
         return best
@@ -152,6 +171,13 @@ class Chain:
             places.append(self.passed[known - 1][1])
         return max(places)
 
+    def end_if(self, index: int) -> Place:
+        """The end of the log as it was last seen, if this is the index that follows it; else its beginning."""
+        tail = self._tail
+        if tail is None or self._newest is None or tail.next != index or tail.open or tail.sealed is not None:
+            return (0, 0)
+        return (self._newest, tail.size)
+
     def is_far(self, place: Place, limit: int) -> bool:
         """Whether more than ``limit`` bytes lie between a place and the end of the log."""
         return place[0] != self._newest or self._tail is None or self._tail.size - place[1] > limit
@@ -160,21 +186,20 @@ class Chain:
         """Records with an index of at least ``expected``: index, line, and the place behind it."""
         first, offset = place
         while True:
-            listed = self.firsts() if first != self._newest else []
+            listed = self.firsts_from(first) if first != self._newest else []
             sealed: int | None = None
-            file = self._open(first)
-            for after, line in lines_from(self._system, file, offset) if file else ():
+            for after, line in self._lines(first, offset):
                 claimed = claimed_index(line)
                 if claimed is None:
                     sealed = seal if (seal := seal_of(line)) is not None else sealed
-                elif claimed >= expected and index_of(line) is not None:
+                elif claimed >= expected and line[-1:] == b"}" and is_json(line):
                     self._skip(first, expected, claimed)
                     expected = claimed + 1
                     if self._reached is None or expected > self._reached[0]:
                         self._reached = (expected, (first, after))
                     yield claimed, line, (first, after)
             if sealed is not None:
-                listed = self.firsts()
+                listed = self.firsts_from(first)
                 self._skip(first, expected, sealed)
                 expected = max(expected, sealed)
             following = next((other for other in listed if other > first), None)
@@ -185,6 +210,27 @@ class Chain:
             first, offset = following, 0
             if self._newest is None or first > self._newest:
                 self._newest, self._tail = first, None
+
+    def bytes_from(self, place: Place) -> int:
+        """How many bytes of the segments lie behind a place, after :meth:`look`."""
+        if place[0] == self._newest:
+            return self._tail.size - place[1] if self._tail else 0
+        total = 0
+        for first in self.firsts():
+            if first >= place[0]:
+                with suppress(FileNotFoundError):
+                    total += self._system.stat(self.path_of(first)).st_size
+        return total - place[1]
+
+    def _lines(self, first: int, offset: int) -> Iterator[tuple[int, bytes]]:
+        """The lines of a segment, wherever it is; none if it is gone."""
+        if (file := self._open(first)) is not None:
+            return lines_from(self._system, file, offset)
+        if self._folder:
+            with suppress(FileNotFoundError):
+                # A copy is in the archive before a segment is removed, so one look there is enough.
+                return iter(list(self.archive.lines(first, offset)))
+        return iter(())
 
     def _skip(self, first: int, expected: int, found: int) -> None:
         if found > expected:

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from .base import Damage, Durability
 from .documents import FileDocument
+from .intents import FileIntents
 from .keys import Root, parts_of
 from .leases import FileLease
 from .logs import Context, FileLog
@@ -30,6 +31,7 @@ class FileStorage:
         notify: bool = True,
         poll: float = 0.5,
         doorbell: str = "doorbell",
+        intents: str = "broadcasts",
         segment_bytes: int = 1 << 20,
         system: System | None = None,
     ) -> None:
@@ -38,6 +40,7 @@ class FileStorage:
         :param lock_wait: seconds to wait for somebody else's lock.
         :param notify: whether the kernel tells of a ring at once (Linux); else every ``poll`` seconds.
         :param doorbell: the name of the file that rings, in ``root``.
+        :param intents: the name of the folder of what was begun and not finished, in ``root``.
         :param segment_bytes: how long a segment of a marked log grows before the next is begun.
         """
         system = system or System()
@@ -47,6 +50,7 @@ class FileStorage:
         self._unreported: list[Damage] = []
         self._context = Context(self._root, system, durability, lock_wait, segment_bytes, self._report)
         self._doorbell = Doorbell(system, os.path.join(self._root.path, doorbell), poll=poll, notify=notify)
+        self._intents = FileIntents(self._root, intents, durability)
         self._logs: WeakValueDictionary[tuple[str, str], FileLog] = WeakValueDictionary()
 
     @property
@@ -76,6 +80,10 @@ class FileStorage:
     def lease(self, key: str) -> FileLease:
         """See :meth:`~pseudoclaude.storage.base.Storage.lease`."""
         return FileLease(self._root, key)
+
+    def intents(self) -> FileIntents:
+        """See :meth:`~pseudoclaude.storage.base.Storage.intents`."""
+        return self._intents
 
     async def keys(self, prefix: str) -> list[str]:
         """See :meth:`~pseudoclaude.storage.base.Storage.keys`."""

@@ -44,7 +44,7 @@ class Root:
         :raises StorageError: for either.
         """
         path = self.path
-        for part in parts_of(key):
+        for part in key.split("/"):
             path = os.path.join(path, part)
             try:
                 mode = self.system.stat(path).st_mode

@@ -110,15 +110,12 @@ class FileLog:
     async def append_once(self, data: bytes, same: Callable[[bytes], bool], since: int) -> int:
         """Append a record, unless one from index ``since`` on is the same; the index of whichever is stored.
 
-        :param same: whether a record counts as this one; called under the lock for what came in last.
+        :param same: whether a record, with or without its index, counts as this one; called under the lock for what
+            came in last.
         """
         check_record(data)
-        looked = since
-        for record in await self.read(since):
-            if same(record.data):
-                looked = record.index
-                break
-            looked = record.index + 1
+        found, looked = await self._search(same, since)
+        looked = looked if found is None else found
         appended = await patiently(
             partial(self._try_append, data, (looked, same)), self._context.lock_wait, self._timed_out
         )
@@ -135,6 +132,10 @@ class FileLog:
             return []
         work = partial(self._records, place, start, limit)
         return await self._thread(work) if self._chain.is_far(place, INLINE) else self._guard(work)
+
+    async def find(self, same: Callable[[bytes], bool], since: int) -> int | None:
+        """The index of the first record from ``since`` on that is the same; None if there is none."""
+        return (await self._search(same, since))[0]
 
     async def end(self) -> int:
         """See :meth:`~pseudoclaude.storage.base.Log.end`."""
@@ -207,6 +208,22 @@ class FileLog:
 
     def _touch(self) -> None:
         self._context.kept.touch(self)
+
+    async def _search(self, same: Callable[[bytes], bool], since: int) -> tuple[int | None, int]:
+        """The index of a record, if it is there, and the one up to which all were looked at."""
+        start = max(0, since)
+        place = self._guard(partial(self._chain.place_of, start))
+        if place is None:
+            return None, start
+        work = partial(self._scan, place, start, same)
+        return await self._thread(work) if self._chain.is_far(place, INLINE) else self._guard(work)
+
+    def _scan(self, place: tuple[int, int], start: int, same: Callable[[bytes], bool]) -> tuple[int | None, int]:
+        for index, line, _ in self._chain.walk(place, start):
+            if same(line):
+                return index, index
+            start = index + 1
+        return None, start
 
     def _records(self, place: tuple[int, int], start: int, limit: int | None) -> list[Record]:
         records: list[Record] = []

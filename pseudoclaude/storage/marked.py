@@ -5,21 +5,25 @@ One kernel lock, on a file that is never replaced, covers all of them; readers t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import TypeVar
 
 from .appending import Appender
-from .base import Damage, Record
+from .base import Damage, Finding, Load, Record
 from .chain import LOCK, Place
-from .lines import data_of
+from .examining import MARKS, Examination
+from .lines import data_of, read_tail
 from .locking import LockTimeoutError, patiently
 from .logs import INLINE, PLACES, Appended, Context, FileLog
-from .marks import Marks, MarksFile, ranges_of
-from .system import APPEND, CREATE, WRITE, OpenFile
+from .marks import Marks, MarksFile, Range, ranges_of
+from .system import APPEND, CREATE, READ, WRITE, OpenFile
 
 T = TypeVar("T")
+_TRIES = 200
+_PAUSE = 0.002
 
 
 class FileMarkedLog(FileLog):
@@ -29,8 +33,10 @@ class FileMarkedLog(FileLog):
         super().__init__(context, key, folder=True)
         self._lock: OpenFile | None = None
         self._lock_path = f"{self._path}/{LOCK}"
-        self._marks = MarksFile(context.system, f"{self._path}/read.jsonl")
+        self._marks = MarksFile(context.system, f"{self._path}/{MARKS}")
         self._marks_reported = False
+        self._all_marked: object = None
+        """A version in which no record is unmarked."""
 
     async def end(self) -> int:
         """See :meth:`~pseudoclaude.storage.base.Log.end`. Records that were marked and then lost stay counted."""
@@ -39,10 +45,11 @@ class FileMarkedLog(FileLog):
     async def mark(self, indices: Iterable[int]) -> None:
         """See :meth:`~pseudoclaude.storage.base.MarkedLog.mark`."""
         wanted = set(indices)
-        end = self._guard(self._end)
+        marks = self._guard(self._read_marks)
+        end = max(self._guard(self._chain.look).next, marks.bound)
         if (bad := next((index for index in sorted(wanted) if not 0 <= index < end), None)) is not None:
             raise IndexError(bad, end)
-        if not wanted or wanted <= self._marked(wanted):
+        if all(index in marks for index in wanted):
             return
         attempt = partial(self._try_mark, wanted)
         long = attempt()
@@ -51,8 +58,10 @@ class FileMarkedLog(FileLog):
         if long:
             await self._thread(self._try_compact)
 
-    async def unmarked(self, limit: int | None = None) -> list[Record]:
+    async def unmarked(self, limit: int | None = None, *, seen: object = None) -> list[Record]:
         """See :meth:`~pseudoclaude.storage.base.MarkedLog.unmarked`."""
+        if seen is not None and seen == self._all_marked:
+            return []
         marks = self._guard(self._read_marks)
         place = self._guard(partial(self._unmarked_place, marks))
         if place is None or limit == 0:
@@ -64,9 +73,29 @@ class FileMarkedLog(FileLog):
         """See :meth:`~pseudoclaude.storage.base.MarkedLog.marked`."""
         return self._marked(indices)
 
-    async def version(self) -> object:
+    async def version(self) -> tuple[object, object]:
         """See :meth:`~pseudoclaude.storage.base.MarkedLog.version`."""
         return self._guard(self._version)
+
+    async def grown(self) -> object:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.grown`."""
+        return self._guard(self._chain.seen)
+
+    async def load(self) -> Load:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.load`."""
+        return self._guard(self._load)
+
+    async def archive(self, *, older_than: float, keep_from: int | None = None) -> int:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.archive`."""
+        through = self._guard(self._read_marks).through
+        if len(self._guard(self._chain.firsts)) < 2:
+            return 0
+        upto = through if keep_from is None else min(through, keep_from)
+        return await self._thread(partial(self._archive, upto, older_than))
+
+    async def examine(self, *, mend: bool = False) -> list[Finding]:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.examine`."""
+        return await self._thread(partial(self._examine, mend=mend))
 
     def close(self) -> None:
         """Give up the descriptors; the next use opens them again."""
@@ -84,11 +113,87 @@ class FileMarkedLog(FileLog):
     def _end(self) -> int:
         return max(self._chain.look().next, self._marks.read().bound)
 
-    def _version(self) -> object:
-        marks = self._marks.version()
-        if self._chain.newest is None:
-            self._chain.assume(self._marks.read(marks).at[0])
-        return self._chain.seen(), marks
+    def _load(self) -> Load:
+        marks, end = self._read_marks(), self._end()
+        reach = end - marks.through
+        records = reach - sum(stop - start for start, stop in marks.also)
+        place = self._chain.place_of(marks.through, marks.at) if records else None
+        if place is None:
+            return Load(records, 0)
+        return Load(records, self._chain.bytes_from(place) * records // reach)
+
+    def _archive(self, upto: int, older_than: float) -> int:
+        archived = 0
+        for first, following in pairwise(self._chain.firsts()):
+            path = self._chain.path_of(first)
+            try:
+                segment = self._system.open(path, READ)
+                age = time.time() - self._system.fstat(segment).st_mtime
+                if following > upto or age < older_than or read_tail(self._system, segment, first).sealed is None:
+                    break  # the archive holds the beginning of the log, without a gap
+                self._chain.archive.add(self._context.root, first, segment)
+                if not self._locked_in_thread(partial(self._remove, path)):
+                    break
+            except (FileNotFoundError, BlockingIOError):
+                break  # somebody else is at it
+            archived += 1
+        return archived
+
+    def _remove(self, path: str) -> bool:
+        # Under the lock, since whoever holds it may be about to open the segments it listed.
+        self._system.unlink(path)
+        if self._disk:
+            self._system.sync_folder(self._path)
+        return True
+
+    def _examine(self, *, mend: bool) -> list[Finding]:
+        examination = Examination(self._context.root, self._path)
+        self._context.root.check(self._key)
+        examination.files(mend=mend)
+
+        def look(mend: bool = False) -> bool:
+            examination.drafts_of_marks(mend=mend)
+            return True
+
+        try:
+            mend = mend and bool(self._locked_in_thread(lambda: look(mend=True)))
+        except FileNotFoundError:
+            mend = False  # there is no lock to mend under
+        if not mend:
+            look()
+        examination.records()
+        file = MarksFile(self._system, self._marks.path)
+        marks = examination.marks(file, self._marks.path)
+        if mend:
+            missing = [gap for gap, _ in examination.gaps]
+            mend = bool(self._locked_in_thread(partial(self._mark_over, file, missing)))
+        examination.lost(marks, mended=mend)
+        return examination.findings
+
+    def _mark_over(self, file: MarksFile, missing: list[Range]) -> bool:
+        old = file.read()
+        new = old.with_ranges(missing)
+        if new != old and not file.damaged:
+            file.write(new)
+        return not file.damaged
+
+    def _locked_in_thread(self, work: Callable[[], T]) -> T | None:
+        """Do it under the lock, trying for a moment; None if somebody held that all the time."""
+        for _ in range(_TRIES):
+            if (result := self._locked(work)) is not None:
+                return result
+            self._system.pause(_PAUSE)
+        return None
+
+    def _version(self) -> tuple[object, object]:
+        now = self._marks.version()
+        marks = self._marks.read(now)
+        self._chain.assume(marks.at[0])
+        seen = self._chain.seen()
+        version = (seen, now)
+        if (self._chain.newest, seen[1]) == marks.at and not self._marks.damaged:
+            self._all_marked = version
+        return version
 
     def _read_marks(self) -> Marks:
         marks = self._marks.read()
@@ -102,12 +207,15 @@ class FileMarkedLog(FileLog):
         return {index for index in indices if index in marks}
 
     def _unmarked_place(self, marks: Marks) -> Place | None:
-        self._chain.assume(marks.at[0])
-        if self._chain.newest == marks.at[0] and self._chain.seen()[1] == marks.at[1]:
-            return None
+        if not self._chain.has_looked:
+            # Where the hint is the end of the log, the log itself need not be opened.
+            self._chain.assume(marks.at[0])
+            size = self._chain.seen()[1]
+            if (self._chain.newest, size) == marks.at:
+                return None
         if self._chain.look().next <= marks.through:
             return None
-        return self._chain.place_of(marks.through, marks.at)
+        return self._chain.place_of(marks.through, marks.at, looked=True)
 
     def _unmarked(self, marks: Marks, place: Place, limit: int | None) -> list[Record]:
         records: list[Record] = []
@@ -167,10 +275,12 @@ class FileMarkedLog(FileLog):
         old = self._marks.read()
         new = old.with_ranges(ranges_of(wanted))
         # What is missing before a marked record would keep ``through`` where it is for ever.
-        new = new.with_ranges(gap for gap in self._gaps if gap[1] in new)
+        if gaps := [gap for gap in self._gaps if gap[1] in new]:
+            new = new.with_ranges(gaps)
         if new == old:
             return False
-        return self._marks.write(replace(new, at=max(old.at, self._chain.place_before(new.through))))
+        at = max(old.at, self._chain.place_before(new.through), self._chain.end_if(new.through))
+        return self._marks.write(Marks(new.through, new.also, at))
 
     def _current(self) -> Appender:
         """The newest segment, ready for an append: its seal followed, the missing successor made."""
@@ -181,7 +291,7 @@ class FileMarkedLog(FileLog):
                 # Marks that reach further than the log tell of records lost to a power cut: a new one in their place
                 # would count as read before anybody saw it.
                 bound = self._marks.read().bound
-                older = self._segment(firsts[-2]) if len(firsts) > 1 else None
+                older = self._segment(firsts[-2], create=False) if len(firsts) > 1 else None
                 appender = self._segment(firsts[-1] if firsts else bound, older)
                 appender.look()
             if appender.sealed is None:
@@ -195,8 +305,8 @@ class FileMarkedLog(FileLog):
             firsts = self._chain.firsts()
             appender = self._segment(max([appender.next, *firsts]), appender)
 
-    def _segment(self, first: int, before: Appender | None = None) -> Appender:
-        file = self._system.open(self._chain.path_of(first), APPEND | CREATE)
+    def _segment(self, first: int, before: Appender | None = None, *, create: bool = True) -> Appender:
+        file = self._system.open(self._chain.path_of(first), APPEND | (CREATE if create else 0))
         older = before.synced if before is not None and self._disk and not before.synced.failed else None
         appender = Appender(self._system, file, first, self._path, older)
         self._appender = self._chain.appender = appender

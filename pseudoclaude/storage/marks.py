@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .lines import write_all
 from .system import APPEND, CREATE, EMPTY, READ, OpenFile, System
@@ -60,12 +61,12 @@ class Marks:
         """The union with more marks; the hint stays."""
         union = merged([(0, self.through), *self.also, *ranges])
         through = union[0][1]
-        return replace(self, through=through, also=tuple(union[1:]))
+        return Marks(through, tuple(union[1:]), self.at)
 
     def encode(self) -> bytes:
         """One line, with its newline."""
-        value = {"through": self.through, "also": self.also, "at": self.at}
-        return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+        also = ",".join(f"[{start},{end}]" for start, end in self.also)
+        return f'{{"through":{self.through},"also":[{also}],"at":[{self.at[0]},{self.at[1]}]}}\n'.encode()
 
     @classmethod
     def decode(cls, line: bytes) -> Marks | None:
@@ -108,7 +109,7 @@ class MarksFile:
             seen = self._system.stat(self.path)
         except FileNotFoundError:
             return (0, 0, 0)
-        return (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+        return _version_of(seen)
 
     def read(self, version: tuple[int, int, int] | None = None) -> Marks:
         """The marks of this moment, or those of a :meth:`version`; the file is read only when it changed."""
@@ -121,7 +122,7 @@ class MarksFile:
             file = self._file
             if file is None or self._system.fstat(file).st_ino != version[0]:
                 self._file, file = None, self._system.open(self.path, READ)
-            marks, self._open_line, self.damaged = self._last(file)
+            marks, self._open_line, self.damaged = self._last(file, version[1])
             self._marks = marks or Marks()
         self._seen = version
         return self._marks
@@ -133,7 +134,7 @@ class MarksFile:
             self._file = self._system.open(self.path, APPEND | CREATE)
         prefix, self._seen = (b"\n" if self._open_line else b""), None
         write_all(self._system, self._file, prefix + line)
-        self._marks, self._open_line, self._seen = marks, False, self.version()
+        self._marks, self._open_line, self._seen = marks, False, _version_of(self._system.fstat(self._file))
         return self._seen[1] > _COMPACT_AT
 
     def compact(self) -> None:
@@ -149,10 +150,10 @@ class MarksFile:
         self._system.rename(draft, self.path)
         self._file, self._seen = None, None
 
-    def _last(self, file: OpenFile) -> tuple[Marks | None, bool, bool]:
+    def _last(self, file: OpenFile, size: int) -> tuple[Marks | None, bool, bool]:
         """The marks of the last whole line, whether another is open behind it, and whether the file is damaged."""
         open_line = damaged = False
-        for number, line in enumerate(_lines_backwards(self._system, file)):
+        for number, line in enumerate(_lines_backwards(self._system, file, size)):
             if number == 0:
                 open_line = bool(line)
             elif (marks := Marks.decode(line)) is not None:
@@ -162,9 +163,13 @@ class MarksFile:
         return None, open_line, damaged
 
 
-def _lines_backwards(system: System, file: OpenFile) -> Iterator[bytes]:
+def _version_of(seen: os.stat_result) -> tuple[int, int, int]:
+    return (seen.st_ino, seen.st_size, seen.st_mtime_ns)
+
+
+def _lines_backwards(system: System, file: OpenFile, size: int) -> Iterator[bytes]:
     """What stands behind the last newline, then the lines before it, the last one first."""
-    start, step, rest = system.fstat(file).st_size, 4 << 10, b""
+    start, step, rest = size, 4 << 10, b""
     while start:
         cut = max(0, start - step)
         lines = (system.read(file, start - cut, cut) + rest).split(b"\n")

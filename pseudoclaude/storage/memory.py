@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +14,7 @@ import anyio
 import anyio.lowlevel
 
 from ..errors import ConflictError, LeaseHeldError
-from .base import Damage, Record, Versioned
+from .base import Damage, Finding, Load, Record, Versioned
 from .documents import encode_json, version_of
 from .keys import parts_of
 from .lines import check_record
@@ -27,6 +29,8 @@ class _Content:
     marks: dict[str, Marks] = field(default_factory=dict)
     documents: dict[str, bytes] = field(default_factory=dict)
     leases: dict[str, str] = field(default_factory=dict)
+    intents: dict[str, bytes] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
 
 
 class MemoryLog:
@@ -55,10 +59,13 @@ class MemoryLog:
 
     async def append_once(self, data: bytes, same: Callable[[bytes], bool], since: int) -> int:
         """Append a record, unless one from index ``since`` on is the same; the index of whichever is stored."""
-        for index, record in enumerate(self._records()[since:], since):
-            if same(record):
-                return index
-        return await self.append(data)
+        found = await self.find(same, since)
+        return await self.append(data) if found is None else found
+
+    async def find(self, same: Callable[[bytes], bool], since: int) -> int | None:
+        """The index of the first record from ``since`` on that is the same; None if there is none."""
+        start = max(0, since)
+        return next((i for i, record in enumerate(self._records()[start:], start) if same(record)), None)
 
     async def read(self, start: int = 0, limit: int | None = None) -> list[Record]:
         """See :meth:`~pseudoclaude.storage.base.Log.read`."""
@@ -77,7 +84,7 @@ class MemoryLog:
             raise IndexError(bad, end)
         self._content.marks[self._key] = self._marks().with_ranges(ranges_of(wanted))
 
-    async def unmarked(self, limit: int | None = None) -> list[Record]:
+    async def unmarked(self, limit: int | None = None, *, seen: object = None) -> list[Record]:
         """See :meth:`~pseudoclaude.storage.base.MarkedLog.unmarked`."""
         records, marks = self._records(), self._marks()
         found = (Record(i, records[i]) for i in range(marks.through, len(records)) if i not in marks)
@@ -89,9 +96,28 @@ class MemoryLog:
         marks = self._marks()
         return {index for index in indices if index in marks}
 
-    async def version(self) -> object:
+    async def version(self) -> tuple[object, object]:
         """See :meth:`~pseudoclaude.storage.base.MarkedLog.version`."""
         return len(self._records()), self._marks()
+
+    async def grown(self) -> object:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.grown`."""
+        return len(self._records())
+
+    async def load(self) -> Load:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.load`."""
+        unmarked = await self.unmarked()
+        return Load(len(unmarked), sum(len(record.data) for record in unmarked))
+
+    async def archive(self, *, older_than: float, keep_from: int | None = None) -> int:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.archive`; memory keeps all of it as it is."""
+        self._records()
+        return 0
+
+    async def examine(self, *, mend: bool = False) -> list[Finding]:
+        """See :meth:`~pseudoclaude.storage.base.MarkedLog.examine`; memory is never damaged."""
+        self._records()
+        return []
 
     def _records(self) -> list[bytes]:
         try:
@@ -154,6 +180,59 @@ class MemoryLease:
         return self._leases.get(self._key)
 
 
+class MemoryIntent:
+    """See :class:`~pseudoclaude.storage.base.Intent`."""
+
+    def __init__(self, content: _Content, name: str) -> None:
+        self.name = name
+        self.value: Any = json.loads(content.intents[name])
+        self._content = content
+
+    async def finish(self) -> None:
+        """See :meth:`~pseudoclaude.storage.base.Intent.finish`."""
+        self._content.intents.pop(self.name, None)
+
+
+class MemoryIntents:
+    """See :class:`~pseudoclaude.storage.base.Intents`."""
+
+    def __init__(self, content: _Content) -> None:
+        self._content = content
+
+    @asynccontextmanager
+    async def begin(self, value: Any) -> AsyncIterator[MemoryIntent]:
+        """See :meth:`~pseudoclaude.storage.base.Intents.begin`."""
+        name = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
+        self._content.intents[name] = encode_json(value)
+        with self._hold(name):
+            yield MemoryIntent(self._content, name)
+
+    async def sweep(self) -> list[str]:
+        """See :meth:`~pseudoclaude.storage.base.Intents.sweep`."""
+        return sorted(self._content.intents)
+
+    @asynccontextmanager
+    async def take(self, name: str) -> AsyncIterator[MemoryIntent | None]:
+        """See :meth:`~pseudoclaude.storage.base.Intents.take`."""
+        if name in self._content.held or name not in self._content.intents:
+            yield None
+            return
+        with self._hold(name):
+            yield MemoryIntent(self._content, name)
+
+    async def values(self) -> dict[str, Any]:
+        """See :meth:`~pseudoclaude.storage.base.Intents.values`."""
+        return {name: json.loads(data) for name, data in sorted(self._content.intents.items())}
+
+    @contextmanager
+    def _hold(self, name: str) -> Iterator[None]:
+        self._content.held.add(name)
+        try:
+            yield
+        finally:
+            self._content.held.discard(name)
+
+
 class _Listener:
     def __init__(self) -> None:
         self._rung = anyio.Event()
@@ -196,6 +275,10 @@ class MemoryStorage:
     def lease(self, key: str) -> MemoryLease:
         """See :meth:`~pseudoclaude.storage.base.Storage.lease`."""
         return MemoryLease(self._content, key)
+
+    def intents(self) -> MemoryIntents:
+        """See :meth:`~pseudoclaude.storage.base.Storage.intents`."""
+        return MemoryIntents(self._content)
 
     async def keys(self, prefix: str) -> list[str]:
         """See :meth:`~pseudoclaude.storage.base.Storage.keys`."""

@@ -33,6 +33,7 @@ READ = os.O_RDONLY | _SAFE
 WRITE = os.O_RDWR | _SAFE
 APPEND = os.O_RDWR | os.O_APPEND | _SAFE
 CREATE = os.O_CREAT
+NEW = os.O_CREAT | os.O_EXCL
 EMPTY = os.O_TRUNC
 
 _REMEDIES = {
@@ -153,6 +154,7 @@ class System:
             fcntl.flock(file.fd, fcntl.LOCK_UN)
 
     def fstat(self, file: OpenFile) -> os.stat_result:
+        """What the system knows of an open file."""
         return os.fstat(file.fd)
 
     def stat(self, path: str) -> os.stat_result:
@@ -168,6 +170,7 @@ class System:
         return os.path.isdir(path)
 
     def listdir(self, path: str) -> list[str]:
+        """The names in a folder, in no order."""
         return os.listdir(path)
 
     def mkdir(self, path: str) -> None:
@@ -179,11 +182,24 @@ class System:
         os.rename(source, target)
 
     def unlink(self, path: str) -> None:
+        """Remove a name; who has the file open keeps it."""
         os.unlink(path)
 
-    def utime(self, file: OpenFile, ns: int) -> None:
-        """Set the time of the last change, in nanoseconds."""
-        os.utime(file.fd, ns=(ns, ns))
+    def rmdir(self, path: str) -> None:
+        """Remove a folder that is empty."""
+        os.rmdir(path)
+
+    def chmod(self, path: str, mode: int) -> None:
+        """Set the mode of a file or folder that can be opened, never through a link."""
+        fd = os.open(path, os.O_RDONLY | _SAFE)
+        try:
+            os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
+
+    def touch(self, path: str, ns: int) -> None:
+        """Set the time of the last change, in nanoseconds, of the path itself."""
+        os.utime(path, ns=(ns, ns), follow_symlinks=False)
 
     def pause(self, seconds: float) -> None:
         """Sleep without the event loop, for a few milliseconds at most."""
@@ -200,6 +216,22 @@ class System:
             return ""
         held = [row for row in rows if len(row) > 5 and row[1] == "FLOCK" and row[5] == place]
         return next((row[4] for row in held if row[4].isdigit() and row[4] != "0"), "")
+
+    def openers(self, path: str) -> list[str] | None:
+        """The ids of the processes that have a removed file of this path open; None where that cannot be told."""
+        gone = f"{path} (deleted)"
+        found: list[str] = []
+        try:
+            for pid in (name for name in os.listdir("/proc") if name.isdigit()):
+                try:
+                    links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+                except FileNotFoundError:
+                    continue  # it ended, or closed the file
+                if gone in links:
+                    found.append(pid)
+        except OSError:
+            return None
+        return found
 
     def kind(self, path: str) -> str:
         """The type of the file system that holds a path, such as ``ext4``; empty where the system does not tell."""

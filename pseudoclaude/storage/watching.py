@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 
 from ..errors import StorageError
-from .system import CREATE, WRITE, OpenFile, System, forget_after_fork
+from .system import CREATE, WRITE, System
 
 if sys.platform == "linux":
     import ctypes
@@ -34,20 +34,18 @@ class Doorbell:
         self._path = path
         self._poll = poll
         self._notify = notify and sys.platform == "linux"
-        self._file: OpenFile | None = None
         self._last = 0
-        forget_after_fork(self)
 
     def ring(self) -> None:
         """See :meth:`~pseudoclaude.storage.base.Storage.ring`."""
         # Who waits looks by itself now and then, so a bell that cannot be rung is no failure of what was stored.
         with suppress(OSError, StorageError):
-            file = self._file
-            if file is None or self._system.fstat(file).st_nlink == 0:
-                file = self._file = self._system.open(self._path, WRITE | CREATE)
             self._last = now = max(self._last + 1, time.time_ns())
-            self._system.overwrite(file, b"%020d" % now)
-            self._system.utime(file, now)
+            try:
+                self._system.touch(self._path, now)
+            except FileNotFoundError:
+                self._system.open(self._path, WRITE | CREATE).close()
+                self._system.touch(self._path, now)
 
     @asynccontextmanager
     async def rung(self) -> AsyncIterator[AsyncIterator[None]]:
@@ -57,10 +55,6 @@ class Doorbell:
             yield listener
         finally:
             listener.close()
-
-    def forget(self) -> None:
-        """Start afresh, in a forked child."""
-        self._file = None
 
 
 class _Listener:

@@ -27,7 +27,8 @@ async def keep_house(parts: Parts, is_idle: Callable[[], bool]) -> None:
     archive_at = time.monotonic()
     while True:
         try:
-            await store.recover()
+            for recovery in await store.recover():
+                parts.bus.publish(Warned(text=f"an unfinished broadcast was taken up: {recovery}"))
             if time.monotonic() >= archive_at and is_idle():
                 await store.archive(parts.retention)
                 archive_at = time.monotonic() + ARCHIVE_EVERY

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from typing import Any, ClassVar, TypeVar, cast
 
 import anyio
+import anyio.lowlevel
 import pytest
 
-from ..errors import InvalidMessageError, UnknownIndexError, UnknownMailboxError
+from ..errors import InvalidMessageError, InvalidNameError, MailboxFullError, UnknownIndexError, UnknownMailboxError
 from ..ids import AgentId, MessageId
 from ..mail import IdleStatus, Message, MessageType, Priority
 from ..mailbox.store import MailStore, Peek
@@ -15,6 +19,32 @@ from ..mailbox.store import MailStore, Peek
 ALICE, BOB, CAROL, LEAD = AgentId("alice"), AgentId("bob"), AgentId("carol"), AgentId("lead-1")
 
 StoreFactory = Callable[[], MailStore]
+Locker = Callable[[AgentId], AbstractContextManager[object]]
+
+Test = TypeVar("Test", bound=Callable[..., Any])
+
+
+class Capability(StrEnum):
+    """What a store may be unable to do because of its format; the contract holds without it where it must."""
+
+    MADE_BY_CREATE_ONLY = "a mailbox is made by create, and by nothing else"
+    WHOLE_MESSAGE = "a message comes back exactly as it was sent"
+    OWN_IDS = "a message keeps its id"
+    SHARED_INDEX = "an index means the same to every process, so that a search may start at one"
+    SILENT_MARKS = "marking read rings nobody"
+    DURABLE_INTENT = "a broadcast that its sender could not finish is finished by whoever comes next"
+    LOCK_OF_ITS_OWN = "somebody else can keep a mailbox from being written"
+    LIMITS = "a mailbox refuses when too much in it is unread"
+
+
+def needs(*capabilities: Capability) -> Callable[[Test], Test]:
+    """Mark a test that a store cannot pass without these."""
+
+    def mark(test: Test) -> Test:
+        vars(test)["needs"] = capabilities
+        return test
+
+    return mark
 
 
 def letter(content: str = "hello", *, to: AgentId = ALICE, **fields: object) -> Message:
@@ -28,7 +58,29 @@ def contents(messages: Sequence[object]) -> list[str]:
 
 
 class MailStoreContract:
-    """What every store holds. A subclass overrides the fixture :meth:`make_store`."""
+    """What every store holds. A subclass overrides the fixture :meth:`make_store`, and says what its store lacks.
+
+    It may override :meth:`lock_mailbox` and :meth:`make_small_store` as well.
+    """
+
+    lacks: ClassVar[Mapping[Capability, str]] = {}
+    """What the store cannot do, each with the reason."""
+
+    @pytest.fixture(autouse=True)
+    def _only_what_the_store_can(self, request: pytest.FixtureRequest) -> None:
+        for capability in getattr(request.function, "needs", ()):
+            if reason := self.lacks.get(capability):
+                pytest.skip(f"{capability}: {reason}")
+
+    @pytest.fixture
+    def lock_mailbox(self) -> Locker:
+        """A function that keeps everybody from writing to a mailbox, for the duration of a ``with`` block."""
+        raise NotImplementedError("override lock_mailbox, or say that the store lacks LOCK_OF_ITS_OWN")
+
+    @pytest.fixture
+    def make_small_store(self) -> StoreFactory:
+        """As :meth:`make_store`; its mailboxes hold three unread messages."""
+        raise NotImplementedError("override make_small_store, or say that the store lacks LIMITS")
 
     @pytest.fixture
     def make_store(self) -> StoreFactory:
@@ -37,14 +89,16 @@ class MailStoreContract:
 
     @pytest.fixture
     def store(self, make_store: StoreFactory) -> MailStore:
+        """One store object, for tests that need no second."""
         return make_store()
 
+    @needs(Capability.MADE_BY_CREATE_ONLY)
     async def test_a_mailbox_is_made_by_create_and_nothing_else(self, store: MailStore) -> None:
         with pytest.raises(UnknownMailboxError):
             await store.write(ALICE, letter())
         for look in (store.end, store.read, store.read_unread, store.peek, store.has_unread):
             with pytest.raises(UnknownMailboxError):
-                await look(ALICE)  # type: ignore[operator]
+                await look(ALICE)
         with pytest.raises(UnknownMailboxError):
             await store.mark_read(ALICE, [0])
         await store.create(ALICE)
@@ -63,6 +117,7 @@ class MailStoreContract:
         assert await store.peek(ALICE) == Peek()
         assert not await store.has_unread(ALICE)
 
+    @needs(Capability.WHOLE_MESSAGE)
     async def test_a_message_comes_back_as_it_was_sent(self, store: MailStore) -> None:
         await store.create(ALICE)
         sent = letter('line\nbreak "quoted" }\u2028\x00 \U0001f600 é', payload={"a": [1, None, {"b": "}"}]}, hops=3)
@@ -140,6 +195,7 @@ class MailStoreContract:
         index = await store.write(ALICE, letter("late"), since=await store.end(ALICE))
         assert (await store.read(ALICE, start=index))[0].message.content == "late"
 
+    @needs(Capability.SHARED_INDEX)
     async def test_find_looks_from_an_index_on(self, store: MailStore) -> None:
         await store.create(ALICE)
         message = letter("where")
@@ -160,8 +216,19 @@ class MailStoreContract:
         assert not result.waiting
         for agent in (ALICE, BOB):
             (back,) = await store.read(agent)
-            assert (back.message.recipient, back.message.id) == (agent, message.id)
+            assert back.message.recipient == agent
+            assert back.index == result.stored[agent]
 
+    @needs(Capability.OWN_IDS)
+    async def test_the_copies_of_a_broadcast_have_one_id(self, store: MailStore) -> None:
+        await store.create(ALICE)
+        await store.create(BOB)
+        message = letter("all")
+        await store.broadcast([ALICE, BOB, ALICE], message)
+        for agent in (ALICE, BOB):
+            assert [m.message.id for m in await store.read(agent)] == [message.id]
+
+    @needs(Capability.MADE_BY_CREATE_ONLY)
     async def test_who_cannot_be_written_is_named_and_the_others_are_served(self, store: MailStore) -> None:
         await store.create(ALICE)
         await store.create(CAROL)
@@ -243,3 +310,134 @@ class MailStoreContract:
                 group.start_soon(retry, store)
         assert len(found) == 1
         assert contents(await stores[0].read(ALICE)) == ["twin"]
+
+    async def test_a_retry_after_a_cancelled_write_is_stored_once(self, store: MailStore) -> None:
+        await store.create(ALICE)
+        message = letter("cancelled")
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await store.write(ALICE, message)
+        await store.write(ALICE, message, since=0)
+        assert contents(await store.read(ALICE)) == ["cancelled"]
+
+    async def test_an_index_keeps_its_meaning_when_the_store_is_opened_anew(self, make_store: StoreFactory) -> None:
+        store = make_store()
+        await store.create(ALICE)
+        indices = [await store.write(ALICE, letter(str(n))) for n in range(4)]
+        await store.mark_read(ALICE, indices[:2])
+        again = make_store()
+        await again.write(ALICE, letter("4"))
+        for n, index in enumerate(indices):
+            (found,) = await again.read(ALICE, start=index, limit=1)
+            assert (found.index, found.message.content, found.read) == (index, str(n), n < 2)
+
+    async def test_readers_never_see_half_a_message(self, make_store: StoreFactory) -> None:
+        writer, reader = make_store(), make_store()
+        await writer.create(ALICE)
+        sent = [str(n) * 50_000 for n in range(10)]
+
+        async def write() -> None:
+            for content in sent:
+                await writer.write(ALICE, letter(content))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(write)
+            seen = 0
+            while seen < len(sent):
+                found = contents(await reader.read(ALICE))
+                assert found == sent[: len(found)]
+                assert len(found) >= seen
+                seen = len(found)
+                await anyio.lowlevel.checkpoint()
+
+    async def test_marks_made_at_once_all_hold(self, make_store: StoreFactory) -> None:
+        stores = [make_store() for _ in range(3)]
+        await stores[0].create(ALICE)
+        indices = [await stores[0].write(ALICE, letter(str(n))) for n in range(12)]
+
+        async def mark(store: MailStore, mine: list[int]) -> None:
+            for index in mine:
+                await store.mark_read(ALICE, [index])
+
+        async with anyio.create_task_group() as group:
+            for number, store in enumerate(stores):
+                group.start_soon(mark, store, indices[number:11:3])
+        assert contents(await make_store().read_unread(ALICE)) == ["11"]
+
+    @needs(Capability.SILENT_MARKS)
+    async def test_marking_read_rings_nobody(self, make_store: StoreFactory) -> None:
+        store, other = make_store(), make_store()
+        await store.create(ALICE)
+        await store.create(BOB)
+        index = await store.write(ALICE, letter())
+        with anyio.fail_after(10):
+            async with store.watch() as names:
+                assert {await anext(names), await anext(names)} == {ALICE, BOB}
+                await other.mark_read(ALICE, [index])
+                await other.write(BOB, letter())
+                assert await anext(names) == BOB
+
+    async def test_a_name_that_is_none_reaches_no_disk(self, store: MailStore) -> None:
+        for name in ("../x", "a/b", "..", ".", "", "a\0b", "C:x", ".hidden", "lead.json", "x" * 300):
+            with pytest.raises(InvalidNameError):
+                await store.create(cast(AgentId, name))
+
+    async def test_what_goes_wrong_says_what_to_do(self, store: MailStore) -> None:
+        await store.create(ALICE)
+        with pytest.raises(UnknownIndexError) as unknown:
+            await store.mark_read(ALICE, [7])
+        with pytest.raises(InvalidMessageError) as invalid:
+            await store.write(ALICE, letter("x" * (2 << 20)))
+        for caught in (unknown.value, invalid.value):
+            assert caught.remedy in caught.explain()
+            assert caught.remedy
+
+    @needs(Capability.LOCK_OF_ITS_OWN)
+    async def test_a_locked_mailbox_keeps_a_broadcast_from_its_owner_only(
+        self, make_store: StoreFactory, lock_mailbox: Locker
+    ) -> None:
+        store = make_store()
+        for agent in (ALICE, BOB, CAROL):
+            await store.create(agent)
+        message = letter("all")
+        with lock_mailbox(BOB):
+            result = await store.broadcast([ALICE, BOB, CAROL], message)
+            assert contents(await store.read(BOB)) == []
+        assert set(result.stored) == {ALICE, CAROL}
+        assert set(result.waiting) == {BOB}
+        await store.broadcast([ALICE, BOB, CAROL], message, since=0)
+        assert [len(await store.read(agent)) for agent in (ALICE, BOB, CAROL)] == [1, 1, 1]
+
+    @needs(Capability.LOCK_OF_ITS_OWN, Capability.DURABLE_INTENT)
+    async def test_who_missed_a_broadcast_gets_it_with_the_next_of_anybody(
+        self, make_store: StoreFactory, lock_mailbox: Locker
+    ) -> None:
+        store, other = make_store(), make_store()
+        for agent in (ALICE, BOB, CAROL):
+            await store.create(agent)
+        with lock_mailbox(BOB):
+            result = await store.broadcast([ALICE, BOB], letter("first"))
+        assert result.kept == {BOB}
+        await other.broadcast([ALICE, CAROL], letter("second"))
+        assert contents(await store.read(ALICE)) == ["first", "second"]
+        assert contents(await store.read(BOB)) == ["first"]
+        assert contents(await store.read(CAROL)) == ["second"]
+
+    @needs(Capability.LIMITS)
+    async def test_a_mailbox_that_nobody_reads_refuses_at_its_limit(self, make_small_store: StoreFactory) -> None:
+        store = make_small_store()
+        await store.create(ALICE)
+        await store.create(BOB)
+        for _ in range(3):
+            index = await store.write(ALICE, letter())
+        with pytest.raises(MailboxFullError) as caught:
+            await store.write(ALICE, letter())
+        assert "read some" in caught.value.remedy
+        result = await store.broadcast([ALICE, BOB], letter())
+        assert set(result.stored) == {BOB}
+        assert set(result.waiting) == {ALICE}
+        await store.write(ALICE, letter(type=MessageType.TASK_COMPLETED))
+        await store.mark_read(ALICE, [index])
+        with pytest.raises(MailboxFullError):
+            await store.write(ALICE, letter())
+        assert len(await store.read(ALICE)) == 4

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 from pseudoclaude.mailbox.native import LogStore, NativeStore
+from pseudoclaude.storage.files import FileStorage
 from pseudoclaude.storage.memory import MemoryStorage
-from pseudoclaude.testing.mail_store_contract import MailStoreContract, StoreFactory
+from pseudoclaude.testing.mail_store_contract import Capability, Locker, MailStoreContract, StoreFactory
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -17,32 +20,54 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-class TestLogStoreOnDisk(MailStoreContract):
+class LogStoreContract(MailStoreContract):
+    """The contract for stores on the files of ``tmp_path``, opened with these options."""
+
+    options: ClassVar[dict[str, Any]] = {}
+
+    def open(self, tmp_path: Path, **options: Any) -> LogStore:
+        return LogStore(tmp_path / "inboxes", lock_wait=0.2, **{**self.options, **options})
+
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> StoreFactory:
-        return lambda: LogStore(tmp_path / "inboxes")
+        return lambda: self.open(tmp_path)
 
-
-class TestLogStoreInTheCache(MailStoreContract):
     @pytest.fixture
-    def make_store(self, tmp_path: Path) -> StoreFactory:
-        return lambda: LogStore(tmp_path / "inboxes", durability="os")
+    def make_small_store(self, tmp_path: Path) -> StoreFactory:
+        return lambda: self.open(tmp_path, max_unread=3)
 
-
-class TestLogStoreWithoutNotification(MailStoreContract):
     @pytest.fixture
-    def make_store(self, tmp_path: Path) -> StoreFactory:
-        return lambda: LogStore(tmp_path / "inboxes", durability="os", notify=False, poll=0.01)
+    def lock_mailbox(self, tmp_path: Path) -> Locker:
+        return lambda agent: FileStorage(tmp_path / "inboxes").lease(f"{agent}/lock").hold("somebody else")
 
 
-class TestLogStoreWithOneRecordASegment(MailStoreContract):
-    @pytest.fixture
-    def make_store(self, tmp_path: Path) -> StoreFactory:
-        return lambda: LogStore(tmp_path / "inboxes", durability="os", segment_bytes=1)
+class TestLogStoreOnDisk(LogStoreContract):
+    options: ClassVar[dict[str, Any]] = {}
+
+
+class TestLogStoreInTheCache(LogStoreContract):
+    options: ClassVar[dict[str, Any]] = {"durability": "os"}
+
+
+class TestLogStoreWithoutNotification(LogStoreContract):
+    options: ClassVar[dict[str, Any]] = {"durability": "os", "notify": False, "poll": 0.01}
+
+
+class TestLogStoreWithOneRecordASegment(LogStoreContract):
+    options: ClassVar[dict[str, Any]] = {"durability": "os", "segment_bytes": 1}
 
 
 class TestMemoryStore(MailStoreContract):
+    lacks: ClassVar[Mapping[Capability, str]] = {
+        Capability.LOCK_OF_ITS_OWN: "what only one process has needs no lock",
+    }
+
     @pytest.fixture
     def make_store(self) -> StoreFactory:
         storage = MemoryStorage()
         return lambda: NativeStore(storage)
+
+    @pytest.fixture
+    def make_small_store(self) -> StoreFactory:
+        storage = MemoryStorage()
+        return lambda: NativeStore(storage, max_unread=3)

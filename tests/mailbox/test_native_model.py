@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from pseudoclaude.ids import AgentId
 from pseudoclaude.mail import Message, MessageType
 from pseudoclaude.mailbox.native import LogStore
 from pseudoclaude.mailbox.store import Peek
+from pseudoclaude.storage.base import Flaw
 
 T = TypeVar("T")
 ALICE = AgentId("alice")
@@ -39,7 +41,7 @@ class TwoStores(RuleBasedStateMachine):
         self.do(lambda: self.stores[0].create(ALICE))
 
     def new_store(self) -> LogStore:
-        return LogStore(self.folder, durability="os", segment_bytes=self.segment_bytes)
+        return LogStore(self.folder, durability="os", segment_bytes=self.segment_bytes, shortest_retention=timedelta(0))
 
     def do(self, act: Callable[[], Awaitable[T]]) -> T:
         return self.portal.call(act)
@@ -87,6 +89,20 @@ class TwoStores(RuleBasedStateMachine):
         if files:
             with files[-1].open("ab") as file:
                 file.write(piece)
+
+    @rule(store=which)
+    def archive(self, store: int) -> None:
+        self.do(lambda: self.stores[store].archive(timedelta(0)))
+
+    @rule(store=which, mend=st.booleans())
+    def look_for_faults(self, store: int, mend: bool) -> None:
+        look = self.stores[store].mend if mend else self.stores[store].examine
+        assert {finding.flaw for finding in self.do(lambda: look(ALICE))} <= {Flaw.TORN_PIECE}
+
+    @rule(store=which)
+    def find(self, store: int) -> None:
+        for index, message in list(enumerate(self.messages))[-3:]:
+            assert self.do(lambda wanted=message.id: self.stores[store].find(ALICE, wanted, since=0)) == index  # type: ignore[misc]
 
     @rule(store=which)
     def peek(self, store: int) -> None:

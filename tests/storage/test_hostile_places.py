@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -235,3 +237,133 @@ async def test_a_network_file_system_is_refused_with_the_reason(tmp_path: Path) 
 
     with pytest.raises(StorageError, match="network file system"):
         await FileStorage(tmp_path, system=NetworkSystem()).marked_log(KEY).create()
+
+
+FILLING = """
+import resource, signal, sys, anyio
+from pathlib import Path
+from pseudoclaude.errors import StorageError
+from pseudoclaude.ids import AgentId
+from pseudoclaude.mail import Message
+from pseudoclaude.mailbox.native import LogStore
+
+ALICE, BOB = AgentId("alice"), AgentId("bob")
+root, limit = sys.argv[1], int(sys.argv[2])
+if limit:
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+told = "file too large" if limit else "no space left"
+
+
+def letter():
+    return Message(sender=AgentId("lead"), recipient=ALICE, summary="s", content="x" * 3_000)
+
+
+def free():
+    if limit:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    else:
+        Path(root, "ballast").unlink()
+
+
+async def main():
+    if not limit:
+        Path(root, "ballast").write_bytes(bytes(100_000))
+    store = LogStore(Path(root, "inboxes"))
+    await store.create(ALICE)
+    await store.create(BOB)
+    kept, refused = [], None
+    while refused is None:
+        message = letter()
+        try:
+            await store.write(ALICE, message)
+            kept.append(message.id)
+        except StorageError as error:
+            refused = message
+            assert told in str(error), error
+            assert error.remedy
+    result = None
+    try:
+        result = await store.broadcast([ALICE, BOB], letter())
+    except StorageError as error:
+        assert told in str(error), error
+    assert [m.message.id for m in await store.read(ALICE)] == kept
+    free()
+    assert await store.write(ALICE, refused, since=len(kept)) == len(kept)
+    recovered = await store.recover()
+    assert all(not recovery.waiting for recovery in recovered)
+    expected = [*kept, refused.id, *(recovery.message_id for recovery in recovered)]
+    assert {m.message.id for m in await LogStore(Path(root, "inboxes")).read(ALICE)} == {*expected}
+    assert len(await store.read(BOB)) == (result is not None)
+    await store.mark_read(ALICE, range(len(kept)))
+    print(len(kept))
+
+
+anyio.run(main)
+"""
+
+
+def fill(root: Path, limit: int) -> int:
+    done = subprocess.run([sys.executable, "-c", FILLING, str(root), str(limit)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def test_a_limit_for_the_size_of_files_loses_nothing(tmp_path: Path) -> None:
+    assert fill(tmp_path, 50_000) > 10
+
+
+Mount = Callable[..., None]
+
+
+@pytest.fixture
+def mount() -> Iterator[Mount]:
+    """Mount something for the duration of a test; the last argument is the folder."""
+    mounted: list[str] = []
+
+    def mount_it(*arguments: str) -> None:
+        command = ["mount", *arguments]
+        if sys.platform != "linux" or subprocess.run(command, capture_output=True).returncode:
+            pytest.skip("nothing can be mounted here")
+        mounted.append(arguments[-1])
+
+    yield mount_it
+    for folder in dict.fromkeys(mounted):
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_a_full_disk_loses_nothing(tmp_path: Path, mount: Mount) -> None:
+    mount("-t", "tmpfs", "-o", "size=256k", "pseudoclaude", str(tmp_path))
+    assert fill(tmp_path, 0) > 10
+
+
+async def test_a_read_only_disk_is_told_at_once_and_can_be_read(tmp_path: Path, mount: Mount) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    target.mkdir()
+    log = FileStorage(source).marked_log(KEY)
+    await log.create()
+    await log.append(b'{"id":"0"}')
+    mount("--bind", str(source), str(target))
+    mount("-o", "remount,ro,bind", str(target))
+    storage = FileStorage(target)
+    log = storage.marked_log(KEY)
+    with anyio.fail_after(5):
+        assert len(await log.unmarked()) == 1
+        for attempt in (lambda: log.append(b'{"id":"1"}'), lambda: log.mark([0]), storage.marked_log("x").create):
+            with pytest.raises(StorageError, match="read-only"):
+                await attempt()
+        with pytest.raises(StorageError, match="read-only"):
+            async with storage.intents().begin({"a": 1}):
+                pass
+        storage.ring()
+
+
+async def test_after_a_failed_sync_of_a_broadcast_nobody_has_it(tmp_path: Path, open_storage: OpenStorage) -> None:
+    system = FailingSystem()
+    intents = open_storage(system=system, durability="disk").intents()
+    system.refuse_sync = True
+    with pytest.raises(StorageError, match="input/output error"):
+        async with intents.begin({"a": 1}):
+            pass
+    assert os.listdir(tmp_path / "broadcasts") == []

@@ -37,6 +37,21 @@ async def test_eight_writers_lose_and_double_nothing(
     assert damages == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("durability", ["os", "disk"])
+async def test_thirty_two_writers_lose_and_double_nothing(
+    open_storage: OpenStorage, run_children: RunChildren, damages: list[Damage], durability: str
+) -> None:
+    await open_storage().marked_log(KEY).create()
+    run_children([("append", f"w{n}", 200, 20_000, durability) for n in range(32)])
+    records = await open_storage().marked_log(KEY).read()
+    assert [r.index for r in records] == list(range(6_400))
+    ids = [r.data.split(b'"')[3].decode() for r in records]
+    for n in range(32):
+        assert [i for i in ids if i.startswith(f"w{n}-")] == [f"w{n}-{k}" for k in range(200)]
+    assert damages == []
+
+
 async def test_marks_of_several_processes_merge(open_storage: OpenStorage, run_children: RunChildren) -> None:
     log = open_storage().marked_log(KEY)
     await log.create()

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import anyio
 
-from pseudoclaude.storage.base import update
+from pseudoclaude.storage.base import Durability, update
 from pseudoclaude.storage.files import FileStorage
 
 
@@ -19,8 +20,9 @@ def ready(text: str = "ready") -> None:
     sys.stdin.readline()
 
 
-async def append(root: str, name: str, count: str, segment_bytes: str) -> None:
-    log = FileStorage(root, durability="os", segment_bytes=int(segment_bytes)).marked_log("inboxes/alice")
+async def append(root: str, name: str, count: str, segment_bytes: str, durability: str = "os") -> None:
+    storage = FileStorage(root, durability=cast(Durability, durability), segment_bytes=int(segment_bytes))
+    log = storage.marked_log("inboxes/alice")
     ready()
     for number in range(int(count)):
         await log.append(f'{{"id":"{name}-{number}","text":"{"x" * 200}"}}'.encode())
