@@ -29,6 +29,16 @@ _QUIET_TOOLS = frozenset({"SendMessage", "Agent", "TaskCreate", "TaskUpdate"})
 """Tools whose effect is an event, and a line, of its own."""
 _QUIET_MAIL = frozenset({MessageType.IDLE_NOTIFICATION, MessageType.TASK_COMPLETED})
 """Mail that repeats what another line says."""
+_PREFIX = 21
+"""Columns before the text of a line: the time and the name."""
+
+
+def _columns() -> int:
+    """The width of the terminal that stderr is; wide where it is none."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        return 180
 
 
 def colour_is_wanted() -> bool:
@@ -39,11 +49,11 @@ def colour_is_wanted() -> bool:
 class Narrator:
     """Writes a line for each event worth one."""
 
-    def __init__(self, width: int = 160) -> None:
+    def __init__(self) -> None:
         self._began = time.monotonic()
         self._colours: dict[str, str] = {}
         self._colour = colour_is_wanted()
-        self._width = width
+        self._width = max(40, _columns() - _PREFIX)
         self._calls: dict[tuple[str, str], str] = {}
 
     def __call__(self, event: Event) -> None:

@@ -30,6 +30,12 @@ class Recovery:
     dropped: tuple[AgentId, ...] = ()
     """Who has no mailbox any more."""
 
+    def __str__(self) -> str:
+        parts = [f"{len(self.stored)} have it"]
+        parts += [f"{agent} waits: {why}" for agent, why in self.waiting.items()]
+        parts += [f"{agent} has no mailbox any more" for agent in self.dropped]
+        return f"broadcast {self.message_id}: {'; '.join(parts)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Order:

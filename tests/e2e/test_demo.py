@@ -123,11 +123,17 @@ def test_the_report_on_this_repository_agrees_with_git_and_grep(tmp_path: Path) 
     facts = Facts.of(copy, names)
     assert "notes with spaces.txt:1" in facts.marks
     check_report(done.stdout, facts)
-    mail = only_team(tmp_path / "home").mail()
+    traces = only_team(tmp_path / "home")
+    mail = traces.mail()
     reports = [line for line in mail if line[1] == "lead" and line[2] == "text"]
     assert {sender for sender, *_ in reports} == {"alice", "bob", "carol"}
     assert len(reports) == 4, "three reports, and the answer to the question"
-    assert [line[0] for line in mail if line[2] == "text" and line[1] != "lead"] == ["lead"]
+    ((asker, asked),) = [line[:2] for line in mail if line[2] == "text" and line[1] != "lead"]
+    assert asker == "lead"
+    (agent_id,) = [agent_id for agent_id, name in traces.names.items() if name == asked]
+    kinds = [line["kind"] for line in traces.transcript(agent_id)]
+    question = next(at for at, line in enumerate(traces.transcript(agent_id)) if line.get("mail"))
+    assert kinds[question - 1] == "ended", "the member was asked when it was idle, and woken by the question"
 
 
 @pytest.mark.slow

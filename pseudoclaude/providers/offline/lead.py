@@ -20,6 +20,9 @@ _INTRODUCTION = (
     "The offline rules answer here, not a model: they follow one fixed plan and survey the folder. "
     "I look at what is in it."
 )
+_LOOKING = "All reports are in. I look at the board."
+_MOST_LOOKS = 8
+"""Looks at the board while the member that is to be asked may still be at work."""
 _FINISHED = "is idle: finished"
 _FAILED = "is idle: failed"
 _DOES_NOT_START = re.compile(r"NOT stored|it does not start: (?!it is paused)")
@@ -88,7 +91,7 @@ def _collect(desk: Desk, files: int, shares: list[_Share], writing: str | None) 
         return [f"I wait for the report{'s' if len(waiting) > 1 else ''} of {_listed(waiting)}."]
     follow_up = _follow_up(desk, reports)
     if desk.calls:
-        return desk.reply("All reports are in. I ask about the file with the most lines.")
+        return desk.reply(_LOOKING if desk.calls[0].name == "TaskList" else "I ask about the file with the most lines.")
     if isinstance(follow_up, str):
         return [follow_up]
     desk.move_task(writing, "in_progress")
@@ -152,6 +155,11 @@ def _follow_up(desk: Desk, reports: dict[str, Report]) -> FollowUp | str | None:
     _, path, name = min(longest)
     question = {"to": name, "summary": f"a question about {show(path)}"[:250], "content": write_question(path)}
     missing = f"{name} could not be asked about {show(path)}"
+    if not (desk.last("SendMessage", **question) or _is_idle(desk, name)):
+        looks = desk.history.uses("TaskList", after=-1)
+        if len(looks) < _MOST_LOOKS:  # its report is here, so its run is about to end
+            desk.ask("TaskList")
+            return None
     sent = desk.use("SendMessage", missing=missing, **question)
     if sent is None:
         return None
@@ -164,6 +172,10 @@ def _follow_up(desk: Desk, reports: dict[str, Report]) -> FollowUp | str | None:
         return f"I wait for {name}'s answer about {show(path)}."
     desk.troubles.append(f"{name} did not answer about {show(path)}: {_reason(ends[-1]) if ends else sent}")
     return None
+
+
+def _is_idle(desk: Desk, name: str) -> bool:
+    return any(mail.type == "idle_notification" for mail in _from(desk, name))
 
 
 def _from(desk: Desk, name: str) -> list[Mail]:
