@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .client import TeamClient
     from .errors import PseudoclaudeError, ToolError
     from .mail import IndexedMessage, Message, MessageType
+    from .mailbox.foreign import BoxStore, ClaudeInboxStore
     from .mailbox.native import LogStore, MemoryStore
     from .mailbox.store import MailStore
     from .providers.anthropic import AnthropicProvider
@@ -51,6 +52,8 @@ _HOMES = {
     "IndexedMessage": "mail",
     "Message": "mail",
     "MessageType": "mail",
+    "BoxStore": "mailbox.foreign",
+    "ClaudeInboxStore": "mailbox.foreign",
     "LogStore": "mailbox.native",
     "MemoryStore": "mailbox.native",
     "MailStore": "mailbox.store",
@@ -63,6 +66,8 @@ _HOMES = {
 
 __all__ = [
     "AnthropicProvider",
+    "BoxStore",
+    "ClaudeInboxStore",
     "FunctionProvider",
     "IndexedMessage",
     "LogStore",

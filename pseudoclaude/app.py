@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from anyio import to_thread
 
@@ -34,6 +34,9 @@ from .teams.foreign import PERSON, ForeignRoster, ForeignTeam, Program
 from .teams.models import LeadRecord, TeamRecord
 from .teams.registry import Registry
 from .tools.base import Tool
+
+if TYPE_CHECKING:
+    from .mailbox.foreign.store import StoreOptions
 
 MailFormat = Literal["log", "box"]
 """How a team's mail is stored: in our logs, or in the boxes of PseudoClaude, the Go program."""
@@ -97,12 +100,7 @@ def _store(storage: FileStorage, places: TeamPaths, mail_format: MailFormat, mai
     if mail_format == "box":
         from .mailbox.foreign import BoxStore  # only such teams pay for the import
 
-        return BoxStore(
-            places.folder / TeamPaths.INBOXES,
-            durability=mail.durability,
-            notify=mail.notify,
-            max_message_bytes=mail.max_content_bytes,
-        )
+        return BoxStore(places.folder / TeamPaths.INBOXES, **_foreign_options(mail))
     return NativeStore(
         storage,
         prefix=TeamPaths.INBOXES,
@@ -151,8 +149,18 @@ def _foreign_store(place: ForeignTeam, mail: MailSettings) -> MailStore:
 
     inboxes = place.folder / "inboxes"
     if place.program is Program.GO:
-        return BoxStore(inboxes, durability=mail.durability, notify=mail.notify)
-    return ClaudeInboxStore(inboxes, names={USER: PERSON}, durability=mail.durability, notify=mail.notify)
+        return BoxStore(inboxes, **_foreign_options(mail))
+    return ClaudeInboxStore(inboxes, names={USER: PERSON}, **_foreign_options(mail))
+
+
+def _foreign_options(mail: MailSettings) -> StoreOptions:
+    return {
+        "durability": mail.durability,
+        "notify": mail.notify,
+        "max_message_bytes": mail.max_content_bytes,
+        "max_unread": mail.max_unread,
+        "max_unread_bytes": mail.max_unread_bytes,
+    }
 
 
 async def existing_team(root: Path, name: str) -> TeamName:

@@ -18,10 +18,11 @@ from . import paths, prompts, settings
 from .app import Home, builtin_tools, create_team, existing_team, folder_at, provider_named
 from .chat import Usage
 from .errors import LeaseHeldError, TeamError, TeamLedElsewhereError, ToolError
-from .events import Event, EventBus, Replied, TaskChanged
+from .events import Event, EventBus, Replied, TaskChanged, Warned
 from .ids import USER, TeamName
 from .journal import Journal
 from .mail import IdleStatus, Role
+from .mailbox.store import ReportsDamage
 from .paths import TeamPaths
 from .post import Draft, Post, Sender, SendResult
 from .providers.base import Closeable, Provider
@@ -137,6 +138,8 @@ class Team:
         except LeaseHeldError as error:
             raise TeamLedElsewhereError(self._home.paths.folder, error.holder) from error
         stack.callback(self._bus.close)
+        if isinstance(self._home.store, ReportsDamage):
+            self._home.store.on_damage(lambda damage: self._bus.publish(Warned(text=str(damage))))
         self._manager = TaskManager(self._parts(provider, holder))
         await stack.enter_async_context(self._manager.running())
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ..ids import AgentId, MessageId
 from ..mail import IndexedMessage, Message
@@ -50,6 +50,15 @@ class Upkeep(Protocol):
 
     async def archive(self, older_than: timedelta) -> int:
         """Compress files of wholly read mail that are older; how many."""
+        ...
+
+
+@runtime_checkable
+class ReportsDamage(Protocol):
+    """A store that tells once of what it cannot read any more."""
+
+    def on_damage(self, report: Callable[[Any], None]) -> None:
+        """Call ``report`` for each damage; as text it says what and where."""
         ...
 
 

@@ -37,6 +37,12 @@ class Damage:
     start: int
     end: int
 
+    def __str__(self) -> str:
+        if self.start == self.end:
+            return f"{self.where} cannot be read; what it says is taken from the rest"
+        many = f"{self.start} to {self.end - 1}" if self.end - self.start > 1 else str(self.start)
+        return f"{self.where}: record {many} cannot be read any more; the others can"
+
 
 class Log(Protocol):
     """An append-only sequence of JSON objects. Indices count 0, 1, 2, … and never change meaning.

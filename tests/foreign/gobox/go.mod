@@ -1,0 +1,3 @@
+module gobox
+
+go 1.21
