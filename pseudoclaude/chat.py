@@ -15,13 +15,13 @@ JsonObject = dict[str, Any]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class _Block(_Frozen):
     """Unknown keys of a block survive; the API adds some from time to time."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
 
 class TextBlock(_Block):

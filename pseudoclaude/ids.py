@@ -11,7 +11,8 @@ import base64
 import hashlib
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from .errors import InvalidNameError
 
@@ -40,6 +41,11 @@ class _Name(str):
     def __new__(cls, value: str) -> Self:
         if isinstance(value, cls):
             return value
+        known: Self = _checked(cls, value)
+        return known
+
+    @classmethod
+    def _checked(cls, value: str) -> Self:
         text = unicodedata.normalize("NFC", value)
         if why := cls._refusal(text):
             raise InvalidNameError(cls.kind, value, why)
@@ -74,6 +80,15 @@ class _Name(str):
         return core_schema.no_info_after_validator_function(
             cls, core_schema.str_schema(), serialization=core_schema.to_string_ser_schema()
         )
+
+
+_NameType = TypeVar("_NameType", bound=_Name)
+
+
+@lru_cache(maxsize=4096)
+def _checked(cls: type[_NameType], value: str) -> _NameType:
+    """The few names of a team are checked once each, not with every message that carries them."""
+    return cls._checked(value)
 
 
 class TeamName(_Name):

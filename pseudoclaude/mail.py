@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +31,6 @@ DEEPEST_PAYLOAD = 100
 """Levels of objects and lists in a payload; JSON readers give up at about twice that."""
 
 _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Role(StrEnum):
@@ -71,7 +69,7 @@ class MessageType(StrEnum):
 
 
 class _Payload(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="allow", use_enum_values=True)
+    model_config = ConfigDict(frozen=True, extra="allow", use_enum_values=True, defer_build=True)
 
 
 class Request(_Payload):
@@ -192,9 +190,11 @@ SENDABLE = tuple(kind for kind, rule in RULES.items() if rule.by_tool)
 
 def clean_text(text: str) -> str:
     """The text as it can be written: halves of a surrogate pair joined, a half alone replaced by U+FFFD."""
-    if text.isascii() or not _SURROGATE.search(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    try:
+        text.encode()  # several times faster than a search
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
 
 
 def _clean_json(value: Any, *, finite: bool, room: int = DEEPEST_PAYLOAD) -> Any:
@@ -238,7 +238,7 @@ class Message(BaseModel):
     :attr:`recipient`. Order in a mailbox is the order of indices, never of ``timestamp``.
     """
 
-    model_config = ConfigDict(frozen=True, populate_by_name=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, populate_by_name=True, extra="ignore", defer_build=True)
 
     id: MessageId = Field(default_factory=MessageId.new)
     sender: AgentId = Field(alias="from")
@@ -314,7 +314,7 @@ class Message(BaseModel):
 
     def to_json(self) -> bytes:
         """The record of this message, one line of UTF-8 JSON without its newline."""
-        return self.model_dump_json(by_alias=True, exclude_none=True).encode()
+        return self.__pydantic_serializer__.to_json(self, by_alias=True, exclude_none=True)
 
     @classmethod
     def from_json(cls, data: bytes) -> Message:

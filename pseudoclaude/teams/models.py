@@ -15,7 +15,7 @@ from ..mail import Role, Timestamp
 class _Record(BaseModel):
     """Unknown keys are kept, so that an older program does not drop what a newer one wrote."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
 
 class LeadRecord(_Record):
