@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
-import ulid  # noqa: F401  its first import, inside a test, would count as blocking
+import structlog  # noqa: F401  a first import inside a test would count as blocking
+import ulid  # noqa: F401  likewise
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
 

@@ -16,6 +16,7 @@ from ..events import (
     Replied,
     RunEnded,
     RunStarted,
+    StateChanged,
     TaskChanged,
     ToolCalled,
     ToolFinished,
@@ -89,7 +90,9 @@ class Narrator:
                 owner = f", owner {event.owner}" if event.owner else ""
                 waits = f", waits for {', '.join(event.blocked_by)}" if event.blocked_by else ""
                 return f"task {event.task_id} [{event.status}] {event.subject}{owner}{waits}"
-            case RunEnded(status=status):
+            case StateChanged(state="failed"):
+                return event.why
+            case RunEnded(status=status) if status != "failed":
                 return "is idle" if status == "finished" else f"is idle ({status}: {event.error})"
             case Warned():
                 return f"warning: {event.text}"

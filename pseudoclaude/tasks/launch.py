@@ -101,7 +101,7 @@ class Launcher:
         info.text = conversation.last_text
         entry.halt = self._halt(entry, run, info, ended)
         state = State.FAILED if ended.status is IdleStatus.FAILED else State.IDLE
-        await self._reports.set_state(entry, state, ended.error or "")
+        await self._reports.set_state(entry, state, entry.halt.why if entry.halt else "")
         self._report_end(entry, info, turns=conversation.turns)
         if entry.halt is None or entry.halt.retry_in is None:
             notice = notice_id(entry, conversation)
