@@ -140,17 +140,17 @@ async def open_mail(name: str, *, root: Path | None = None) -> MailClient:
     roster = ForeignRoster(place)
     await roster.load()
     chosen = await to_thread.run_sync(settings.load, where)
-    store = _foreign_store(place, chosen.mail)
+    store = _foreign_store(place, roster, chosen.mail)
     return MailClient(roster, store, Post(store, roster), program=place.program)
 
 
-def _foreign_store(place: ForeignTeam, mail: MailSettings) -> MailStore:
+def _foreign_store(place: ForeignTeam, roster: ForeignRoster, mail: MailSettings) -> MailStore:
     from .mailbox.foreign import BoxStore, ClaudeInboxStore  # only such teams pay for the import
 
     inboxes = place.folder / "inboxes"
     if place.program is Program.GO:
         return BoxStore(inboxes, **_foreign_options(mail))
-    return ClaudeInboxStore(inboxes, names={USER: PERSON}, **_foreign_options(mail))
+    return ClaudeInboxStore(inboxes, names={USER: PERSON}, colours=roster.colours, **_foreign_options(mail))
 
 
 def _foreign_options(mail: MailSettings) -> StoreOptions:

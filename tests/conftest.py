@@ -46,5 +46,6 @@ def no_blocking() -> Iterator[None]:
                 function.deactivate()  # imports take locks, and what they guard is over in no time
             function.can_block_in("pseudoclaude/storage/system.py", short)
             function.can_block_in("pseudoclaude/prompts.py", {"_template", "_folder"})
+            function.can_block_in("pseudoclaude/logs.py", {"warning", "error", "exception"})  # loads its library
             function.can_block_in("tests/runner/test_resume.py", {"keep"})  # copies what a kill would leave
         yield

@@ -51,6 +51,8 @@ class ForeignRoster:
     def __init__(self, place: ForeignTeam) -> None:
         self._place = place
         self._team: TeamRecord | None = None
+        self.colours: dict[AgentId, str] = {}
+        """The colours that the other program gave its agents."""
 
     @property
     def team(self) -> TeamRecord:
@@ -82,6 +84,7 @@ class ForeignRoster:
             await anyio.sleep(_PAUSE)
         try:
             self._team = _record(config, self._place)
+            self.colours = {AgentId(str(m["name"])): str(m["color"]) for m in config["members"] if "color" in m}
         except (KeyError, TypeError, AttributeError, InvalidNameError) as error:
             raise TeamError(f"{file}: no roster of {self._place.program}: {error!r}") from error
         return self._team
