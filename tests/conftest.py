@@ -10,6 +10,7 @@ import structlog  # noqa: F401  a first import inside a test would count as bloc
 import ulid  # noqa: F401  likewise
 from blockbuster import blockbuster_ctx
 from hypothesis import HealthCheck, settings
+from pydantic import TypeAdapter
 
 from pseudoclaude.storage.system import System
 
@@ -20,6 +21,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 settings.load_profile("pseudoclaude")
+TypeAdapter(int)  # the first model to be built looks for plugins on the disk
 
 
 @pytest.fixture

@@ -23,7 +23,9 @@ from .store import Peek
 
 _PAGE = 256
 _LOOK_AGAIN = 256
-"""After how many messages the unread ones are weighed again at the latest."""
+_LARGE = 64 << 10
+"""The unread messages are weighed again when the room would be gone if all new ones had this size, and at the soonest
+after so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class Box:
             raise MailboxFullError(self._agent, self._where, f"{load.bytes:,} bytes")
         # Others write, too: how much is not known, but how many messages.
         self._sure_bytes = (most.bytes - load.bytes) // 2
-        self._sure_until = self._end_seen + min(most.messages - load.records, _LOOK_AGAIN)
+        likely = max(_LOOK_AGAIN, self._sure_bytes // _LARGE)
+        self._sure_until = self._end_seen + min(most.messages - load.records, likely)
 
     async def find(self, message_id: MessageId, since: int) -> int | None:
         """See :meth:`.MailStore.find`."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import chain, pairwise
 
 from ..errors import StorageError
 from .appending import Appender
 from .archives import Archive, firsts_in, segment_name
-from .lines import Tail, claimed_index, is_json, lines_from, read_tail, seal_of
+from .lines import Tail, claimed_index, head_of, is_json, lines_from, read_tail, seal_of
 from .system import READ, OpenFile, System
 
 LOCK = "lock"
@@ -182,17 +183,26 @@ class Chain:
         """Whether more than ``limit`` bytes lie between a place and the end of the log."""
         return place[0] != self._newest or self._tail is None or self._tail.size - place[1] > limit
 
-    def walk(self, place: Place, expected: int) -> Iterator[tuple[int, bytes, Place]]:
-        """Records with an index of at least ``expected``: index, line, and the place behind it."""
+    def walk(self, place: Place, expected: int, *, parse: bool = True) -> Iterator[tuple[int, bytes, Place]]:
+        """Records with an index of at least ``expected``: index, line, and the place behind it.
+
+        :param parse: whether to look for damage inside of records; else it is left to whoever decodes them.
+        """
         first, offset = place
         while True:
             listed = self.firsts_from(first) if first != self._newest else []
             sealed: int | None = None
-            for after, line in self._lines(first, offset):
+            lines = chain(self._lines(first, offset), [(0, b"")])
+            for (after, line), (_, following_line) in pairwise(lines):
                 claimed = claimed_index(line)
                 if claimed is None:
                     sealed = seal if (seal := seal_of(line)) is not None else sealed
-                elif claimed >= expected and line[-1:] == b"}" and is_json(line):
+                elif (
+                    claimed >= expected
+                    and line[-1:] == b"}"
+                    # Only what was found whole is ever followed by its successor, so that is not torn.
+                    and ((not parse and following_line.startswith(head_of(claimed + 1))) or is_json(line))
+                ):
                     self._skip(first, expected, claimed)
                     expected = claimed + 1
                     if self._reached is None or expected > self._reached[0]:

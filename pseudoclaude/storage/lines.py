@@ -11,7 +11,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 from .system import OpenFile, System
@@ -19,7 +18,7 @@ from .system import OpenFile, System
 _HEAD = re.compile(rb'\{"i":(0|[1-9][0-9]{0,17}),')
 _BEGINNING = re.compile(rb'\{\s*"')
 _SEAL = re.compile(rb'\{"sealed":(0|[1-9][0-9]{0,17})\}')
-_FIRST_LOOK = 8 << 10
+_FIRST_LOOK = 4 << 10
 _CHUNK = 64 << 10
 
 
@@ -32,6 +31,11 @@ def check_record(data: bytes) -> None:
         raise ValueError(f"a record is one line with one JSON object of at least one key, not {data[:60]!r}")
 
 
+def head_of(index: int) -> bytes:
+    """What the line of a record begins with."""
+    return b'{"i":%d,' % index
+
+
 def encode(index: int, data: bytes) -> bytes:
     """The line of a record, with its newline."""
     return b'{"i":%d,%b\n' % (index, data[1:])
@@ -42,8 +46,11 @@ def is_json(line: bytes) -> bool:
     # Where messages are decoded, pydantic's parser is loaded: several times faster than the other, and slow to import.
     # It refuses some that the other takes, such as halves of surrogate pairs.
     if fast := getattr(sys.modules.get("pydantic_core"), "from_json", None):
-        with suppress(ValueError):
+        try:
             fast(line)
+        except ValueError:
+            pass
+        else:
             return True
     try:
         json.loads(str(line, "utf-8"))
@@ -96,15 +103,18 @@ def read_tail(system: System, file: OpenFile, first: int) -> Tail:
         cut = max(0, start - step)
         piece = system.read(file, start - cut, cut)
         data, start, step = piece + data, cut, step * 2
-        lines = data.split(b"\n")
-        rest = lines.pop()
-        if start and lines:
-            lines.pop(0)  # its beginning may stand before what was read
-        for line in reversed(lines):
-            if (sealed := seal_of(line)) is not None and sealed > first:
-                return _tail(seen.st_ino, seen.st_size, sealed, sealed, rest)
+        end = data.rfind(b"\n")
+        rest = data[end + 1 :]
+        while end >= 0:
+            newline = data.rfind(b"\n", 0, end)
+            if newline < 0 and start:
+                break  # the line may begin before what was read
+            line = data[newline + 1 : end]
             if (index := index_of(line)) is not None:
                 return _tail(seen.st_ino, seen.st_size, max(first, index + 1), None, rest)
+            if (sealed := seal_of(line)) is not None and sealed > first:
+                return _tail(seen.st_ino, seen.st_size, sealed, sealed, rest)
+            end = newline
         if not start:
             return _tail(seen.st_ino, seen.st_size, first, None, rest)
 

@@ -221,7 +221,7 @@ class FileMarkedLog(FileLog):
         records: list[Record] = []
         passed = [(marks.through, place)]
         also = bool(marks.also)
-        for index, line, after in self._chain.walk(place, marks.through):
+        for index, line, after in self._chain.walk(place, marks.through, parse=False):
             if len(passed) < PLACES:
                 passed.append((index + 1, after))
             if also and index in marks:
