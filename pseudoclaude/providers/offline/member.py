@@ -13,7 +13,7 @@ from .desk import Desk, Reply
 from .escaping import show
 from .parts import Part, Selection
 from .reading import Mail, counts, listing, names, places
-from .report import Report, one_line, write
+from .report import Report, count, one_line, write
 
 MARKS = r"\b(TODO|FIXME)\b"
 """What counts as a TODO, as a regular expression."""
@@ -101,8 +101,8 @@ def _found(
 def _send(desk: Desk, report: Report) -> bool:
     """Report to the lead; whether that is done."""
     summary = (
-        f"survey of {report.files:,} files: {len(report.marks):,} TODO or FIXME, "
-        f"{len(report.untested):,} modules without a test"
+        f"survey of {count(report.files, 'file')}: {len(report.marks):,} TODO or FIXME, "
+        f"{count(len(report.untested), 'module')} without a test"
     )
     return desk.use("SendMessage", to="lead", summary=summary, content=write(report)) is not None
 

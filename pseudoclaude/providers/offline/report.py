@@ -148,3 +148,8 @@ def _marks(lines: Iterable[str]) -> Iterator[tuple[str, int, str]]:
 
 def _int(text: str) -> int:
     return int(text.replace(",", ""))
+
+
+def count(number: int, noun: str) -> str:
+    """A number and what it counts."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

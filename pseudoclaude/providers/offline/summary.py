@@ -12,7 +12,7 @@ from .escaping import show
 from .languages import TEST_RULE, language
 from .member import BIGGEST
 from .parts import Part
-from .report import Report
+from .report import Report, count
 
 _WIDTH = 100
 _EXTENSIONS = 6
@@ -38,7 +38,7 @@ def summarize(
     """
     reports = [report for _, _, report in shares if report]
     text_files = sum(report.text_files for report in reports)
-    title = f"Survey of {_count(files, 'file')} ({_AUTHOR})"
+    title = f"Survey of {count(files, 'file')} ({_AUTHOR})"
     sections = [
         [
             title,
@@ -91,7 +91,7 @@ def _biggest(reports: Iterable[Report]) -> list[str]:
 def _marks(reports: Iterable[Report]) -> list[str]:
     marks = sorted(mark for report in reports for mark in report.marks)
     found = len({path for path, _, _ in marks})
-    lines = _heading(f"TODO and FIXME: {_count(len(marks), 'line')} in {_count(found, 'file')}")
+    lines = _heading(f"TODO and FIXME: {count(len(marks), 'line')} in {count(found, 'file')}")
     for path, group in groupby(marks, key=lambda mark: mark[0]):
         places = [(f"{show(path)}:{line}", text) for _, line, text in group]
         width = max(len(place) for place, _ in places)
@@ -126,11 +126,11 @@ def _who(shares: Iterable[tuple[str, Part, Report | None]]) -> list[str]:
     for name, part, report in shares:
         lines.append(f"  {name:<8} {part.describe()}")
         if report is None:
-            lines.append(f"  {'':<8} {_count(part.files, 'file')}, not reported")
+            lines.append(f"  {'':<8} {count(part.files, 'file')}, not reported")
         else:
             lines.append(
-                f"  {'':<8} {_count(report.files, 'file')}, {report.text_files:,} of them text; "
-                f"{len(report.marks):,} TODO or FIXME, {_count(len(report.untested), 'module')} without a test"
+                f"  {'':<8} {count(report.files, 'file')}, {report.text_files:,} of them text; "
+                f"{len(report.marks):,} TODO or FIXME, {count(len(report.untested), 'module')} without a test"
             )
     return [*lines, f"  {'lead':<8} divided the folder, asked about the longest file, wrote this report"]
 
@@ -147,10 +147,6 @@ def _troubles(files: int, reports: Sequence[Report], troubles: Iterable[str]) ->
 
 def _heading(title: str) -> list[str]:
     return [title, "-" * len(title)]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _wrapped(text: str) -> str:
