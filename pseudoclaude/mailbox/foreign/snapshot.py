@@ -22,7 +22,7 @@ class Snapshot:
     faults: Mapping[int, str]
     """Positions of entries that are no messages, and why."""
     equals: Counter[str] = field(repr=False)
-    """How many entries have an id, but for the number that tells them apart."""
+    """The ids given out, and how many entries have each, but for the number that tells them apart."""
 
     @classmethod
     def of(cls, data: bytes, dialect: Dialect) -> Snapshot:
@@ -95,5 +95,12 @@ def seen_id(dialect: Dialect, value: dict[str, Any]) -> str:
 
 
 def _count(equals: Counter[str], text: str) -> str:
+    """The id itself the first time, then with a number; never one that was given out before."""
     equals[text] += 1
-    return text if equals[text] == 1 else f"{text[:180]}#{equals[text]}"
+    if equals[text] == 1:
+        return text
+    # What others write may look like one of ours with its number, or be the same for as long as we take of it.
+    while equals[numbered := f"{text[:180]}#{equals[text]}"]:
+        equals[text] += 1
+    equals[numbered] = 1
+    return numbered
