@@ -179,7 +179,7 @@ class NativeStore:
 
     async def peek(self, agent: AgentId) -> Peek:
         """See :meth:`.MailStore.peek`."""
-        return await self._box(agent).peek()
+        return await (self._boxes.get(agent) or self._box(agent)).peek()
 
     async def has_unread(self, agent: AgentId) -> bool:
         """See :meth:`.MailStore.has_unread`."""

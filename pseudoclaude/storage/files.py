@@ -15,7 +15,7 @@ from .keys import Root, parts_of
 from .leases import FileLease
 from .logs import Context, FileLog
 from .marked import FileMarkedLog
-from .system import System, storage_error
+from .system import System, forget_after_fork, storage_error
 from .watching import Doorbell
 
 
@@ -52,6 +52,7 @@ class FileStorage:
         self._doorbell = Doorbell(system, os.path.join(self._root.path, doorbell), poll=poll, notify=notify)
         self._intents = FileIntents(self._root, intents, durability)
         self._logs: WeakValueDictionary[tuple[str, str], FileLog] = WeakValueDictionary()
+        forget_after_fork(self)
 
     @property
     def root(self) -> Path:
@@ -109,6 +110,11 @@ class FileStorage:
         met, self._unreported = self._unreported, []
         for damage in met:
             report(damage)
+
+    def forget(self) -> None:
+        """Start afresh, in a forked child."""
+        for log in tuple(self._logs.values()):
+            log.forget()
 
     def _report(self, damage: Damage) -> None:
         if not self._reporters:

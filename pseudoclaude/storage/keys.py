@@ -36,7 +36,8 @@ class Root:
 
     def path_of(self, key: str) -> str:
         """The path that a key names."""
-        return os.path.join(self.path, *parts_of(key))
+        parts_of(key)
+        return os.path.join(self.path, key)
 
     def check(self, key: str) -> None:
         """Refuse a key with a link on its way, and a root whose file system has no dependable locks.

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from .system import OpenFile, System
@@ -46,11 +47,8 @@ def is_json(line: bytes) -> bool:
     # Where messages are decoded, pydantic's parser is loaded: several times faster than the other, and slow to import.
     # It refuses some that the other takes, such as halves of surrogate pairs.
     if fast := getattr(sys.modules.get("pydantic_core"), "from_json", None):
-        try:
+        with suppress(ValueError):
             fast(line)
-        except ValueError:
-            pass
-        else:
             return True
     try:
         json.loads(str(line, "utf-8"))

@@ -21,7 +21,7 @@ from .lines import check_record, data_of
 from .locking import LockTimeoutError, patiently
 from .marks import merged
 from .syncing import SyncedFile, worker_limiter
-from .system import APPEND, CREATE, Mutex, System, forget_after_fork, storage_error
+from .system import APPEND, CREATE, Mutex, System, storage_error
 
 T = TypeVar("T")
 Appended = tuple[int, SyncedFile, int]
@@ -82,7 +82,6 @@ class FileLog:
         self._gaps: list[tuple[int, int]] = []
         self._chain = Chain(context.system, self._path, folder=folder, gap=self._met_gap, opened=self._touch)
         self._appender: Appender | None = None
-        forget_after_fork(self)
 
     async def create(self) -> None:
         """See :meth:`~pseudoclaude.storage.base.Log.create`."""

@@ -186,11 +186,10 @@ class FileMarkedLog(FileLog):
         return None
 
     def _version(self) -> tuple[object, object]:
-        now = self._marks.version()
-        marks = self._marks.read(now)
+        marks = self._marks.read()
         self._chain.assume(marks.at[0])
         seen = self._chain.seen()
-        version = (seen, now)
+        version = (seen, self._marks.seen)
         if (self._chain.newest, seen[1]) == marks.at and not self._marks.damaged:
             self._all_marked = version
         return version

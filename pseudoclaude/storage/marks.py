@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ from .lines import write_all
 from .system import APPEND, CREATE, EMPTY, READ, OpenFile, System
 
 _COMPACT_AT = 64 << 10
+_LAST_LINE = 256
 _START = b'{"through":'
+_PLAIN = re.compile(rb'\{"through":(\d{1,18}),"also":\[\],"at":\[(\d{1,18}),(\d{1,18})\]\}')
 
 Range = tuple[int, int]
 """Indices from the first up to, and without, the second."""
@@ -71,6 +74,9 @@ class Marks:
     @classmethod
     def decode(cls, line: bytes) -> Marks | None:
         """The marks in a line; None if it holds none."""
+        if plain := _PLAIN.fullmatch(line):
+            through, first, offset = map(int, plain.groups())
+            return cls(through, (), (first, offset))
         try:
             value = json.loads(line)
             through, also = int(value["through"]), [(int(start), int(end)) for start, end in value["also"]]
@@ -111,21 +117,32 @@ class MarksFile:
             return (0, 0, 0)
         return _version_of(seen)
 
-    def read(self, version: tuple[int, int, int] | None = None) -> Marks:
-        """The marks of this moment, or those of a :meth:`version`; the file is read only when it changed."""
-        version = version or self.version()
-        if version == self._seen:
-            return self._marks
-        if version[1] == 0:
-            self._marks, self._open_line = Marks(), False
-        else:
-            file = self._file
-            if file is None or self._system.fstat(file).st_ino != version[0]:
-                self._file, file = None, self._system.open(self.path, READ)
-            marks, self._open_line, self.damaged = self._last(file, version[1])
-            self._marks = marks or Marks()
-        self._seen = version
+    @property
+    def seen(self) -> tuple[int, int, int] | None:
+        """The :meth:`version` that :meth:`read` answered last."""
+        return self._seen
+
+    def read(self) -> Marks:
+        """The marks of this moment; the file is read only when it changed."""
+        if self._seen is None or self.version() != self._seen:
+            try:
+                self._load()
+            except FileNotFoundError:
+                self._seen, self._marks, self._open_line = (0, 0, 0), Marks(), False
         return self._marks
+
+    def _load(self) -> None:
+        seen, end = self._system.glance(self.path, _LAST_LINE)
+        start = end.rfind(b"\n", 0, -1) + 1
+        whole = end[-1:] == b"\n" and (start > 0 or len(end) == seen.st_size)
+        marks, self._open_line, self.damaged = Marks.decode(end[start:-1]) if whole else None, False, False
+        if marks is None:
+            file = self._system.open(self.path, READ)
+            seen = self._system.fstat(file)
+            marks, self._open_line, self.damaged = self._last(file, seen.st_size)
+        self._marks, self._seen = marks or Marks(), _version_of(seen)
+        if self._file is not None and self._system.fstat(self._file).st_ino != seen.st_ino:
+            self._file = None
 
     def write(self, marks: Marks) -> bool:
         """Append new marks, under the lock and after :meth:`read`; whether the file has become long."""

@@ -100,6 +100,20 @@ class System:
             raise StorageError(path, "this is not a regular file", remedy="Move it away.")
         return file
 
+    def glance(self, path: str, size: int) -> tuple[os.stat_result, bytes]:
+        """What the system knows of a regular file, and at most ``size`` bytes of its end.
+
+        :raises StorageError: when there is something else than a regular file.
+        """
+        fd = os.open(path, READ)
+        try:
+            seen = os.fstat(fd)
+            if not stat.S_ISREG(seen.st_mode):
+                raise StorageError(path, "this is not a regular file", remedy="Move it away.")
+            return seen, os.pread(fd, size, max(0, seen.st_size - size))
+        finally:
+            os.close(fd)
+
     def read(self, file: OpenFile, size: int, offset: int) -> bytes:
         """At most ``size`` bytes from a place on; fewer only at the end of the file."""
         return os.pread(file.fd, size, offset)
@@ -243,6 +257,11 @@ class System:
         except OSError:
             return ""
         return next((row[row.index("-") + 1] for row in rows if row[2] == place and "-" in row), "")
+
+
+def give_way() -> None:
+    """Let another process have the processor, if one is ready to run."""
+    os.sched_yield()
 
 
 class Forgetful(Protocol):
