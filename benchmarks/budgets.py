@@ -1,4 +1,4 @@
-"""The budgets of speed.md, held against the rows of a run."""
+"""The speed that is asked of the mailbox, held against the rows of a run."""
 
 from __future__ import annotations
 
@@ -20,6 +20,28 @@ class Verdict:
     budget: str
     measured: str
     holds: bool | None
+
+
+_REASONS = (
+    ("append, os", "a third of it is encoding a checked, typed message; SQLite's row is written by C code"),
+    ("append, disk", "the sync runs in a thread, so that the event loop goes on: two switches of thread beside it"),
+    ("take 10", "half of it is decoding into checked messages, as for SQLite; the marks are a line of their own"),
+    ("peek, 1,000 mailboxes: ours, warm", "two looks of the system at each mailbox take most of it"),
+    ("peek, 1,000 mailboxes: ours, cold", "each mailbox is opened anew: its marks and its end are found and decoded"),
+    ("mail ", "importing pydantic and the message models is most of it"),
+)
+_WRITERS = "after another process has written, a writer looks at the end of the file again, under the lock"
+
+
+def reasons(judged: Sequence[Verdict]) -> list[str]:
+    """For each budget that does not hold, what takes the time."""
+    found = []
+    for verdict in judged:
+        if verdict.holds is False:
+            known = next((why for start, why in _REASONS if verdict.what.startswith(start)), "")
+            why = known or (_WRITERS if " writers, " in verdict.what else "not looked into yet")
+            found.append(f"- {verdict.what} ({verdict.measured}): {why}.")
+    return found
 
 
 def verdicts(rows: Rows, sizes: Sequence[int]) -> list[Verdict]:

@@ -19,7 +19,7 @@ if not __package__:  # run by its path, and not with -m
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from benchmarks import awake, peek, start, storing, writers
-from benchmarks.budgets import DISK, OS, Verdict, verdicts
+from benchmarks.budgets import DISK, OS, Verdict, reasons, verdicts
 from benchmarks.peers import PEERS
 from benchmarks.peers.redis_server import RedisServer
 from benchmarks.table import Rows, by_case, by_figure, markdown
@@ -87,6 +87,8 @@ def report(rows: Rows, judged: Sequence[Verdict], where: dict[str, str]) -> str:
     words = {True: "holds", False: "**does not hold**", None: "not measured"}
     lines = [(one.what, one.budget, one.measured, words[one.holds]) for one in judged]
     texts += ["## Budgets", markdown(["what", "budget", "measured", "verdict"], lines)]
+    if missed := reasons(judged):
+        texts += ["What takes the time where a budget does not hold:", "\n".join(missed)]
     notes = [f"- {peer.name}: {_with_version(peer.note, peer.version(), peer.missing())}" for peer in PEERS]
     notes.append(f"- Redis: {RedisServer.missing() or 'XADD and XREAD BLOCK on a Unix socket, kept in memory'}")
     texts += ["## The systems", "\n".join(notes)]

@@ -24,19 +24,18 @@ from .mailbox.native import NativeStore
 from .mailbox.store import MailStore
 from .paths import TeamPaths
 from .post import Post
-from .providers.base import Provider
 from .providers.environment import anthropic_configured
 from .settings import MailSettings, Settings
 from .storage.files import FileStorage
-from .teams.board import Board
 from .teams.catalog import TeamCatalog
 from .teams.foreign import PERSON, ForeignRoster, ForeignTeam, Program
 from .teams.models import LeadRecord, TeamRecord
 from .teams.registry import Registry
-from .tools.base import Tool
 
 if TYPE_CHECKING:
     from .mailbox.foreign.store import StoreOptions
+    from .providers.base import Provider
+    from .tools.base import Tool
 
 MailFormat = Literal["log", "box"]
 """How a team's mail is stored: in our logs, or in the boxes of PseudoClaude, the Go program."""
@@ -50,7 +49,6 @@ class Home:
     storage: FileStorage
     registry: Registry
     store: MailStore
-    board: Board
 
     @classmethod
     def at(cls, root: Path, name: TeamName, mail_format: MailFormat, chosen: Settings) -> Home:
@@ -60,7 +58,7 @@ class Home:
         roster = storage.document(TeamPaths.ROSTER)
         registry = Registry(roster, name, where=places.folder / TeamPaths.ROSTER)
         store = _store(storage, places, mail_format, chosen.mail)
-        return cls(places, storage, registry, store, Board(storage.document(TeamPaths.BOARD)))
+        return cls(places, storage, registry, store)
 
     @classmethod
     async def open(cls, root: Path, name: TeamName, chosen: Settings) -> Home:
@@ -120,7 +118,7 @@ async def open_team(name: str, *, root: Path | None = None) -> TeamClient:
     home = await Home.open(where, await existing_team(where, name), chosen)
     post = Post(home.store, home.registry, max_content_bytes=chosen.mail.max_content_bytes)
     journal = Journal(home.storage.log(TeamPaths.JOURNAL))
-    return TeamClient(home.storage, home.registry, home.store, post, home.board, journal)
+    return TeamClient(home.storage, home.registry, home.store, post, journal)
 
 
 async def open_mail(name: str, *, root: Path | None = None) -> MailClient:

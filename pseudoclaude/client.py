@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -17,9 +17,11 @@ from .mailbox.store import MailStore
 from .paths import TeamPaths
 from .post import Post
 from .storage.base import Storage
-from .teams.board import Board
 from .teams.models import MemberRecord
 from .teams.registry import Registry
+
+if TYPE_CHECKING:
+    from .teams.board import Board
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,17 @@ class AgentView:
 class TeamClient(MailClient):
     """The mail of one of our teams, its roster, states and tasks, and control of the process that leads it."""
 
-    def __init__(
-        self, storage: Storage, registry: Registry, store: MailStore, post: Post, board: Board, journal: Journal
-    ) -> None:
+    def __init__(self, storage: Storage, registry: Registry, store: MailStore, post: Post, journal: Journal) -> None:
         super().__init__(registry, store, post)
         self._storage = storage
         self._journal = journal
-        self.board = board
+
+    @property
+    def board(self) -> Board:
         """The team's tasks."""
+        from .teams.board import Board  # most commands have nothing to do with tasks
+
+        return Board(self._storage.document(TeamPaths.BOARD))
 
     async def led_by(self) -> str | None:
         """Who runs the team, in that process's own words; None when nobody does."""

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import BaseModel, ValidationError
 
 from .errors import InvalidMessageError, MailError, NotAllowedError, StorageError
-from .events import EventBus, MailSent
 from .ids import RUNTIME, USER, AgentId, MessageId
 from .logs import Log
 from .mail import RULES, Message, MessageType, Priority, Request, Response, Role, check_sendable, first_fault
 from .mailbox.store import MailStore
 from .teams.addressing import resolve
 from .teams.registry import Roster
+
+if TYPE_CHECKING:
+    from .events import EventBus
 
 LONGEST_SUMMARY = 300
 """Characters of a summary; of a longer one the beginning is kept, with an ellipsis."""
@@ -244,6 +246,8 @@ class Post:
 
     def _announce(self, message: Message, recipient: str) -> None:
         if self._bus is not None:
+            from .events import MailSent  # without a bus nobody needs it
+
             team = self._registry.team
             self._bus.publish(
                 MailSent(

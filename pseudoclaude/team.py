@@ -29,7 +29,7 @@ from .providers.base import Closeable, Provider
 from .runner.run import Identity
 from .settings import Settings
 from .tasks.manager import Parts, TaskManager
-from .teams.board import Task
+from .teams.board import Board, Task
 from .teams.catalog import TeamCatalog
 from .teams.models import Agent, MemberRecord, TeamRecord
 from .tools.base import Tool
@@ -146,13 +146,14 @@ class Team:
     def _parts(self, provider: Provider, holder: str) -> Parts:
         home, chosen = self._home, self._settings
         self._post = Post(home.store, home.registry, bus=self._bus, max_content_bytes=chosen.mail.max_content_bytes)
-        home.board.on_change = self._task_changed
+        board = Board(home.storage.document(TeamPaths.BOARD))
+        board.on_change = self._task_changed
         return Parts(
             storage=home.storage,
             registry=home.registry,
             store=home.store,
             post=self._post,
-            board=home.board,
+            board=board,
             journal=Journal(home.storage.log(TeamPaths.JOURNAL)),
             bus=self._bus,
             provider=provider,
