@@ -24,6 +24,10 @@ MAX_UNREAD_BYTES = 256 << 20
 """How many bytes of unread messages a mailbox holds, unless the store is told otherwise."""
 
 
+_TOLD_SINGLY = 1_000
+"""Records of one lost range that are remembered as told."""
+
+
 class NativeStore:
     """Implements :class:`~pseudoclaude.mailbox.store.MailStore` on any :class:`~pseudoclaude.storage.base.Storage`."""
 
@@ -57,6 +61,7 @@ class NativeStore:
         self._where = f"{root}/" if isinstance(root, Path) else ""
         self._boxes: dict[str, Box] = {}
         self._reporters: list[Callable[[Damage], None]] = []
+        self._told: set[tuple[str, int]] = set()
         self._unreported: list[Damage] = []
         self._listening = False
 
@@ -252,6 +257,12 @@ class NativeStore:
             )
 
     def _report(self, damage: Damage) -> None:
+        """Pass damage on once: a lost record is met by whoever counts unread mail, and again by whoever reads it."""
+        mailbox = damage.key.rpartition("/")[2]
+        lost = {(mailbox, index) for index in range(damage.start, min(damage.end, damage.start + _TOLD_SINGLY))}
+        if lost and lost <= self._told:
+            return
+        self._told |= lost
         if not self._reporters:
             self._unreported.append(damage)
         for report in self._reporters:

@@ -263,3 +263,23 @@ async def test_threads_share_one_store(tmp_path: Path, durability: str) -> None:
         await anyio.to_thread.run_sync(thread.join)
     assert not failures
     assert [m.index for m in await LogStore(tmp_path).read(ALICE)] == list(range(100))
+
+
+async def test_a_lost_record_is_told_once_whoever_meets_it(tmp_path: Path) -> None:
+    store = LogStore(tmp_path, durability="os")
+    await store.create(ALICE)
+    for number in range(4):
+        await store.write(ALICE, letter(f"letter {number}"))
+    (segment,) = (tmp_path / ALICE).glob("0*.jsonl")
+    lines = segment.read_bytes().split(b"\n")
+    lines[1] = lines[1][:20] + b"\0" * 10 + lines[1][30:]
+    segment.write_bytes(b"\n".join(lines))
+
+    reader = LogStore(tmp_path, durability="os")
+    told: list[tuple[int, int]] = []
+    reader.on_damage(lambda damage: told.append((damage.start, damage.end)))
+    for _ in range(2):
+        assert len(await reader.read_unread(ALICE)) == 3
+        assert (await reader.peek(ALICE)).unread == 3
+        assert len(await reader.read(ALICE)) == 3
+    assert told == [(1, 2)]
