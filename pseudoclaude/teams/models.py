@@ -19,10 +19,9 @@ class _Record(BaseModel):
 
 
 class LeadRecord(_Record):
-    """The lead. ``prompt`` is the goal the team was created with; it opens the lead's conversation."""
+    """The lead; its conversation begins with what the person says."""
 
     agent_id: AgentId
-    prompt: str = ""
     model: str = ""
 
     @property

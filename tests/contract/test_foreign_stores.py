@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-import ulid  # noqa: F401  # ids are made with it, and a first import within a test would block its loop
 
 from pseudoclaude.ids import AgentId
 from pseudoclaude.mailbox.foreign import BoxStore, ClaudeInboxStore

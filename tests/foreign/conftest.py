@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ulid  # noqa: F401  # ids are made with it, and a first import within a test would block its loop
 
 from pseudoclaude.ids import AgentId
 from pseudoclaude.mail import Message

@@ -63,6 +63,6 @@ def team() -> TeamRecord:
     return TeamRecord(
         name=TeamName("survey"),
         workspace=Path("/work"),
-        lead=LeadRecord(agent_id=AgentId("lead-1"), prompt="goal"),
+        lead=LeadRecord(agent_id=AgentId("lead-1")),
         members=tuple(members),
     )

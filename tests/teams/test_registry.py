@@ -37,7 +37,7 @@ def member(name: str, number: int = 1, *, call: str | None = None) -> MemberReco
 
 
 def empty_team() -> TeamRecord:
-    return TeamRecord(name=SURVEY, workspace=Path("/work"), lead=LeadRecord(agent_id=AgentId("lead-1"), prompt="goal"))
+    return TeamRecord(name=SURVEY, workspace=Path("/work"), lead=LeadRecord(agent_id=AgentId("lead-1")))
 
 
 async def stored(document: Document) -> Any:
